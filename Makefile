@@ -1,0 +1,32 @@
+# Everything runs in .venv, made here when missing: a machine needs only Python >= 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench clean
+
+# The stamp is renewed when the dependencies change; constraints.txt pins what is installed.
+$(VENV)/stamp: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet torch -c constraints.txt
+	$(BIN)/python -m pip install --quiet -e ".[dev]" -c constraints.txt
+	touch $@
+
+demo: $(VENV)/stamp
+	$(BIN)/cignn demo --out demo
+
+lint: $(VENV)/stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+bench: $(VENV)/stamp
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

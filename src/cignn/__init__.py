@@ -1,0 +1,13 @@
+"""Graph classifiers that show which edges made the decision.
+
+Research software: it says "causality-inspired" and is not a medical device.
+"""
+
+from importlib.metadata import version
+
+from cignn.estimators import CIGNNClassifier, load_model
+from cignn.explanations import Explanations
+from cignn.graphs import GraphSet
+
+__version__ = version("cignn")
+__all__ = ["CIGNNClassifier", "Explanations", "GraphSet", "load_model"]

@@ -1,0 +1,215 @@
+"""Graph sets in the TU text format (TUDataset): ``NAME_A.txt``, ``NAME_graph_indicator.txt`` and company.
+
+Files are read with pandas; only when something is wrong does a slower reader look for the line to blame.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pandas as pd
+
+from cignn.graphs import GraphSet
+
+_AGAIN = "download or unpack the set again"
+_EXACT = 2**53  # whole numbers below this survive a float
+
+
+def load_tu(folder: str | Path, *, symmetrize: bool = False) -> GraphSet:
+    """Load a graph set in TU format.
+
+    Parameters
+    ----------
+    folder : holds the text files itself or in a folder ``raw``. NAME is read off its one ``NAME_A.txt``;
+        ``NAME_graph_indicator.txt`` and ``NAME_graph_labels.txt`` must stand beside it.
+    symmetrize : accept edges that are listed in one direction only. By default they are an error, because
+        TU files list both directions and a missing one means a damaged file.
+
+    Returns
+    -------
+    GraphSet with ``y`` (g,) as in the file. Node features are one 0/1 column per node label, in sorted
+    order, then the node attributes; the degree, one column, where a set has neither. Edge labels and
+    attributes are checked for their number but not used: every edge weighs 1.
+    """
+    files = _files(Path(folder))
+    indicator_file = files["graph_indicator"]
+    graph_of_node = _read_whole(indicator_file, 1)[:, 0] - 1
+    y = _labels(files["graph_labels"], graph_of_node, indicator_file)
+    edges = _edges(files["A"], graph_of_node, indicator_file, symmetrize)
+    for name in ("edge_labels", "edge_attributes"):
+        if name in files:
+            _check_count(files[name], len(_read(files[name])), len(edges), "edge", files["A"])
+    parts = []
+    for name in ("node_labels", "node_attributes"):
+        if name in files:
+            table = _read(files[name])
+            _check_count(files[name], len(table), len(graph_of_node), "node", indicator_file)
+            parts.append(_one_hot(table) if name == "node_labels" else table.astype(np.float32))
+    x = np.concatenate(parts, axis=1) if parts else _degrees(edges, len(graph_of_node))
+
+    order = np.argsort(graph_of_node, kind="stable")  # nearly always sorted already
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    return GraphSet.from_edges(position[edges], graph_of_node[order], x[order], y)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Return the set's files by the part of their name behind ``NAME_``."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder; give the folder that holds NAME_A.txt or raw/.")
+    found = sorted(folder.glob("*_A.txt")) or sorted((folder / "raw").glob("*_A.txt"))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise ValueError(f"{folder} must hold exactly one NAME_A.txt, itself or in raw/, got {names}.")
+    prefix = found[0].name.removesuffix("A.txt")
+    kinds = [
+        "graph_indicator",
+        "graph_labels",
+        "node_labels",
+        "node_attributes",
+        "edge_labels",
+        "edge_attributes",
+    ]
+    files = {kind: found[0].with_name(f"{prefix}{kind}.txt") for kind in kinds}
+    for kind in ("graph_indicator", "graph_labels"):
+        if not files[kind].is_file():
+            raise ValueError(f"{files[kind]} is missing, it belongs to every TU set; {_AGAIN}.")
+    return {"A": found[0], **{kind: path for kind, path in files.items() if path.is_file()}}
+
+
+def _labels(path: Path, graph_of_node: np.ndarray, indicator_file: Path) -> np.ndarray:
+    """(g,) graph labels, after a check that graphs are numbered 1..g and have nodes."""
+    y = _read(path, 1)[:, 0]
+    if graph_of_node.min() < 0:
+        row = int((graph_of_node < 0).argmax())
+        _blame(indicator_file, row, "expected a graph number from 1", graph_of_node[row] + 1, _AGAIN)
+    n_graphs = int(graph_of_node.max()) + 1
+    if len(y) != n_graphs:
+        raise ValueError(
+            f"{path} must have one label per graph, expected {n_graphs} (the highest number in "
+            f"{indicator_file.name}), got {len(y)}; {_AGAIN}."
+        )
+    without = np.setdiff1d(np.arange(n_graphs), graph_of_node)
+    if len(without):
+        raise ValueError(f"{indicator_file} gives graph {without[0] + 1} no node; {_AGAIN}.")
+    return y.astype(np.int64) if _is_whole(y).all() else y
+
+
+def _edges(path: Path, graph_of_node: np.ndarray, indicator_file: Path, symmetrize: bool) -> np.ndarray:
+    """(e, 2) edges as listed, with nodes from 0."""
+    edges, n_nodes = _read_whole(path, 2) - 1, len(graph_of_node)
+    unknown = ((edges < 0) | (edges >= n_nodes)).any(1)
+    if unknown.any():
+        row = int(unknown.argmax())
+        expected = f"expected nodes from 1 to {n_nodes}, as {indicator_file.name} lists them"
+        _blame(path, row, expected, _pair(edges[row]), _AGAIN)
+    graphs = graph_of_node[edges]
+    across = graphs[:, 0] != graphs[:, 1]
+    if across.any():
+        row = int(across.argmax())
+        got = f"{_pair(edges[row])} between graphs {graphs[row, 0] + 1} and {graphs[row, 1] + 1}"
+        _blame(path, row, "expected an edge within one graph", got, _AGAIN)
+    if not symmetrize:
+        there, back = edges @ [n_nodes, 1], edges @ [1, n_nodes]
+        alone = ~np.isin(back, there)
+        if alone.any():
+            row = int(alone.argmax())
+            expected = f"expected each edge in both directions, {_pair(edges[row][::-1])} is not there"
+            _blame(path, row, expected, _pair(edges[row]), f"pass symmetrize=True to accept it, or {_AGAIN}")
+    return edges
+
+
+def _pair(edge: np.ndarray) -> str:
+    return f"'{edge[0] + 1}, {edge[1] + 1}'"
+
+
+def _one_hot(labels: np.ndarray) -> np.ndarray:
+    """(nodes, k) labels to (nodes, all their values) 0 or 1."""
+    return np.concatenate([column[:, None] == np.unique(column) for column in labels.T], 1).astype(np.uint8)
+
+
+def _degrees(edges: np.ndarray, n_nodes: int) -> np.ndarray:
+    """(nodes, 1) number of neighbours of each node."""
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    once = np.unique(np.sort(edges, axis=1), axis=0)
+    return np.bincount(once.ravel(), minlength=n_nodes)[:, None]
+
+
+# --------------------------------------------------------------------- reading
+
+
+def _read(path: Path, n_columns: int | None = None) -> np.ndarray:
+    """(rows, columns) finite numbers of a comma-separated file; blank lines do not count."""
+    try:
+        table = pd.read_csv(
+            path, header=None, skipinitialspace=True, dtype=np.float64, quoting=csv.QUOTE_NONE
+        ).to_numpy()
+    except ValueError:  # pandas' own errors are ValueErrors too
+        return _read_slowly(path, n_columns)
+    if not np.isfinite(table).all() or n_columns not in (None, table.shape[1]):
+        return _read_slowly(path, n_columns)
+    return table
+
+
+def _read_slowly(path: Path, n_columns: int | None) -> np.ndarray:
+    """Read line by line, to name the one that is wrong."""
+    rows: list[list[float]] = []
+    for line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            row = [float(field) for field in line.split(",")]
+        except ValueError:
+            row = []
+        n_columns = n_columns or len(row) or 1
+        if len(row) != n_columns or not np.isfinite(row).all():
+            numbers = (
+                "a finite number" if n_columns == 1 else f"{n_columns} finite numbers separated by commas"
+            )
+            _blame(
+                path,
+                len(rows),
+                f"expected {numbers}",
+                repr(line.strip()[:60]),
+                f"repair the line, or {_AGAIN}",
+            )
+        rows.append(row)
+    if not rows:
+        raise ValueError(f"{path} is empty; {_AGAIN}.")
+    return np.array(rows)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").split("\n")
+
+
+def _read_whole(path: Path, n_columns: int) -> np.ndarray:
+    """(rows, columns) whole numbers of a file."""
+    table = _read(path, n_columns)
+    broken = ~_is_whole(table).all(1)
+    if broken.any():
+        row = int(broken.argmax())
+        _blame(path, row, "expected whole numbers", table[row].tolist(), f"repair the line, or {_AGAIN}")
+    return table.astype(np.int64)
+
+
+def _is_whole(values: np.ndarray) -> np.ndarray:
+    return (values == np.round(values)) & (np.abs(values) < _EXACT)
+
+
+def _check_count(path: Path, got: int, expected: int, thing: str, counted_in: Path) -> None:
+    if got != expected:
+        raise ValueError(
+            f"{path} must have one line per {thing}, expected {expected} as in {counted_in.name}, "
+            f"got {got}; {_AGAIN}."
+        )
+
+
+def _blame(path: Path, row: int, expected: str, got: object, remedy: str) -> NoReturn:
+    """Raise an error that names the line of the row-th (from 0) line that is not blank."""
+    lines = _lines(path)
+    number = [i for i, line in enumerate(lines, 1) if line.strip()][row]
+    raise ValueError(f"{path}, line {number}: {expected}, got {got}; {remedy}.")

@@ -1,0 +1,259 @@
+"""`CIGNNClassifier`: CI-GNN behind fit, predict_proba and explain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from cignn.estimators.base import NeuralGraphClassifier
+from cignn.estimators.presets import PRESETS, choice, resolve, whole, widths, within
+from cignn.estimators.training import Stage
+from cignn.explanations import Explanations
+from cignn.graphs import GraphSet
+from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS
+from cignn.nn.encoder import ACTIVATIONS
+from cignn.nn.layers import LAYERS, READOUTS
+
+KEEP_START = 0.9  # the share of edges that is free at first; falls by KEEP_STEP every keep_interval epochs
+KEEP_STEP = 0.1
+
+ARCHITECTURE = (  # the settings the network itself is made of
+    "n_causal",
+    "n_noncausal",
+    "encoder",
+    "encoder_hidden",
+    "encoder_activation",
+    "encoder_density",
+    "classifier",
+    "classifier_hidden",
+    "head_hidden",
+    "readout",
+    "dropout",
+    "separate_products",
+    "mask",
+    "temperature",
+    "causal_effect",
+    "independence",
+    "order",
+)
+
+
+class CIGNNClassifier(NeuralGraphClassifier):
+    """Classify graphs and show which edges made the decision.
+
+    A parameter left at ``"preset"`` takes the preset's value; `settings_` holds what was used.
+
+    Parameters
+    ----------
+    preset : "default", the model that wins our benchmarks, or "paper", the paper to the letter
+    encoder : "gcn", "gin" or "gat"; encoder_hidden : widths of its layers before the latent heads;
+        encoder_activation : "relu" or "sigmoid"; encoder_density : share of strongest edges the encoder
+        looks at, None for all
+    n_causal, n_noncausal : dimensions K of α and L of β
+    classifier : base classifier "gcn", "gat" or "gin"; classifier_hidden, head_hidden : its widths;
+        readout : "sum", "mean" or "max"; dropout : in its head
+    mask : "stochastic", edges drawn while training, or "soft", edges weighted; keep : share r of edges that
+        is free of charge at the end; keep_interval : epochs between its steps down from 0.9;
+        temperature : of the edge draws
+    separate_products : own projections for the two inner products, reconstruction and subgraph
+    train_encoder : whether stage II trains the encoder too
+    epochs : E, of both stages; generative_epochs : E_GC, of stage I
+    reconstruction : weight of the GraphVAE terms in stage II; 0 leaves them to stage I
+    causal_weight : λ; order : δ of the Rényi entropies
+    causal_effect : "cmi" for I(α;Y|β), "cmi_prediction" for I(α;Ŷ|β), "mi" for I(α;Y), None for none;
+        independence : whether I(α;β) is minimised
+    learning_rate, weight_decay, batch_size : of Adam
+    class_weight : None, "balanced" or {label: weight}
+    validation_fraction : share of graphs set aside in ``fit`` to choose the epoch
+    checkpoint : file from which a killed ``fit`` goes on, written after every epoch
+    device : "auto", "cpu" or "cuda"
+    verbose : show a progress bar
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_, n_features_in_, node_names_ : what was learnt from
+    settings_ : every parameter, presets resolved
+    network_ : the trained `cignn.nn.CIGNN`
+    history_ : one row per epoch with every named loss, HSIC(α, β) and the validation scores
+    best_epoch_ : the epoch kept, chosen on validation graphs
+    """
+
+    def __init__(
+        self,
+        preset: str = "default",
+        *,
+        encoder: str = "preset",
+        encoder_hidden: Sequence[int] | str = "preset",
+        encoder_activation: str = "preset",
+        encoder_density: float | str | None = "preset",
+        n_causal: int | str = "preset",
+        n_noncausal: int | str = "preset",
+        classifier: str = "preset",
+        classifier_hidden: Sequence[int] | str = "preset",
+        head_hidden: Sequence[int] | str = "preset",
+        readout: str = "preset",
+        dropout: float | str = "preset",
+        mask: str = "preset",
+        keep: float | str = "preset",
+        keep_interval: int | str = "preset",
+        temperature: float | str = "preset",
+        separate_products: bool | str = "preset",
+        train_encoder: bool | str = "preset",
+        epochs: int | str = "preset",
+        generative_epochs: int | str = "preset",
+        reconstruction: float | str = "preset",
+        causal_weight: float | str = "preset",
+        order: float | str = "preset",
+        causal_effect: str | None = "preset",
+        independence: bool | str = "preset",
+        learning_rate: float | str = "preset",
+        weight_decay: float | str = "preset",
+        batch_size: int | str = "preset",
+        class_weight: Any = None,
+        validation_fraction: float = 0.1,
+        checkpoint: str | Path | None = None,
+        device: str = "auto",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.preset = preset
+        self.encoder = encoder
+        self.encoder_hidden = encoder_hidden
+        self.encoder_activation = encoder_activation
+        self.encoder_density = encoder_density
+        self.n_causal = n_causal
+        self.n_noncausal = n_noncausal
+        self.classifier = classifier
+        self.classifier_hidden = classifier_hidden
+        self.head_hidden = head_hidden
+        self.readout = readout
+        self.dropout = dropout
+        self.mask = mask
+        self.keep = keep
+        self.keep_interval = keep_interval
+        self.temperature = temperature
+        self.separate_products = separate_products
+        self.train_encoder = train_encoder
+        self.epochs = epochs
+        self.generative_epochs = generative_epochs
+        self.reconstruction = reconstruction
+        self.causal_weight = causal_weight
+        self.order = order
+        self.causal_effect = causal_effect
+        self.independence = independence
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.validation_fraction = validation_fraction
+        self.checkpoint = checkpoint
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ---------------------------------------------------------------- fitting
+
+    def _settings(self, graphs: GraphSet) -> dict[str, Any]:
+        settings = resolve(self.get_params(deep=False), PRESETS)
+        if settings["encoder_density"] == "auto":
+            # on a complete graph every node would get the same embedding
+            settings["encoder_density"] = 0.1 if graphs.aligned else None
+        choices: dict[str, Collection[Any]] = {
+            "encoder": LAYERS,
+            "classifier": LAYERS,
+            "encoder_activation": ACTIVATIONS,
+            "readout": READOUTS,
+            "mask": MASKS,
+            "causal_effect": CAUSAL_EFFECTS,
+        }
+        for name, options in choices.items():
+            choice(settings, name, options)
+        for name in ("n_causal", "n_noncausal", "epochs", "batch_size", "keep_interval"):
+            whole(settings, name, 1)
+        whole(settings, "generative_epochs", 0)
+        for name in ("encoder_hidden", "classifier_hidden", "head_hidden"):
+            settings[name] = widths(settings, name)
+        if settings["generative_epochs"] >= settings["epochs"]:
+            raise ValueError(
+                f"epochs counts both stages and must exceed generative_epochs, got {settings['epochs']} and "
+                f"{settings['generative_epochs']}."
+            )
+        within(settings, "dropout", 0, 1, include_low=True)
+        within(settings, "keep", 0, 1)
+        within(settings, "learning_rate", 0, math.inf)
+        within(settings, "temperature", 0, math.inf)
+        within(settings, "encoder_density", 0, 1, include_high=True)
+        for name in ("weight_decay", "reconstruction", "causal_weight"):
+            within(settings, name, 0, math.inf, include_low=True)
+        if not settings["order"] > 0 or settings["order"] == 1:
+            raise ValueError(f"order must be positive and different from 1, got {settings['order']}.")
+        return settings
+
+    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:
+        return CIGNN(n_features, n_classes, **{name: settings[name] for name in ARCHITECTURE})
+
+    def _stages(self, settings: dict[str, Any], network: nn.Module) -> list[Stage]:
+        """Algorithm 1 of the paper: the GraphVAE for E_GC epochs, then the subgraph and the classifier."""
+        assert isinstance(network, CIGNN)
+        causal = {"independence": settings["causal_weight"], "causal": settings["causal_weight"]}
+        vae = ("features", "adjacency", "kl")
+        epochs = settings["epochs"] - settings["generative_epochs"]
+        stochastic = settings["mask"] == "stochastic"
+        subgraph = [*network.subgraph.parameters(), *network.classifier.parameters()]
+
+        def keep(epoch: int) -> float | None:
+            steps = epoch // settings["keep_interval"]
+            return max(settings["keep"], KEEP_START - KEEP_STEP * steps) if stochastic else None
+
+        def begin() -> None:
+            network.noisy = settings["train_encoder"]
+
+        first = Stage(
+            "generative",
+            settings["generative_epochs"],
+            [*network.encoder.parameters(), *network.decoders.parameters()],
+            lambda batch, epoch: network.generative_losses(batch),
+            dict.fromkeys(vae, 1.0) | causal,
+        )
+        second = Stage(
+            "classification",
+            epochs,
+            list(network.parameters()) if settings["train_encoder"] else subgraph,
+            lambda batch, epoch: network.classification_losses(
+                batch, keep(epoch), settings["reconstruction"] > 0
+            ),
+            {"classification": 1.0, "edges": 1.0} | causal | dict.fromkeys(vae, settings["reconstruction"]),
+            choose_from=min(epochs - 1, keep_settled(settings)) if stochastic else 0,
+            begin=begin,
+        )
+        return [first, second]
+
+    # -------------------------------------------------------------- explaining
+
+    @torch.no_grad()
+    def explain(self, X: GraphSet) -> Explanations:
+        """Return the causal subgraph of every graph: the probability of each of its edges."""
+        X = self._check_fitted(X)
+        device = next(self.network_.parameters()).device
+        weights: list[np.ndarray] = [np.empty(0)] * len(X)
+        predictions = np.empty(len(X), np.int64)
+        for index in X.batch_indices(self.settings_["batch_size"]) if len(X) else []:
+            out = self.network_(X.batch(index).to(device))
+            predictions[index] = out.logits.argmax(1).cpu().numpy()
+            dense = out.edge_weights.cpu().numpy()
+            for i, matrix in zip(index, dense, strict=True):
+                source, target = X.edges(i).T
+                weights[i] = matrix[source, target]
+        return Explanations(X, weights, self.classes_[predictions])
+
+
+def keep_settled(settings: dict[str, Any]) -> int:
+    """The first epoch of stage II at which the free share of edges has reached ``keep``."""
+    return math.ceil(round((KEEP_START - settings["keep"]) / KEEP_STEP, 6)) * settings["keep_interval"]

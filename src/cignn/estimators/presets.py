@@ -1,0 +1,124 @@
+"""Presets of CI-GNN, and the checks of settings that estimators share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {
+        "encoder": "gin",
+        "encoder_hidden": (64, 64),
+        "encoder_activation": "relu",
+        "encoder_density": "auto",
+        "n_causal": 56,
+        "n_noncausal": 8,
+        "classifier": "gin",
+        "classifier_hidden": (64, 64, 64),
+        "head_hidden": (64, 32),
+        "readout": "sum",
+        "dropout": 0.5,
+        "mask": "stochastic",
+        "keep": 0.5,
+        "keep_interval": 8,
+        "temperature": 1.0,
+        "separate_products": True,
+        "train_encoder": True,
+        "epochs": 60,
+        "generative_epochs": 0,
+        "reconstruction": 0.1,
+        "causal_weight": 1e-3,
+        "order": 1.01,
+        "causal_effect": "cmi",
+        "independence": True,
+        "learning_rate": 1e-3,
+        "weight_decay": 0.0,
+        "batch_size": 32,
+    },
+    # Section "Implementation details" and table "Architecture of CI-GNN"
+    "paper": {
+        "encoder": "gcn",
+        "encoder_hidden": (128,),
+        "encoder_activation": "sigmoid",
+        "encoder_density": None,
+        "n_causal": 56,
+        "n_noncausal": 8,
+        "classifier": "gin",
+        "classifier_hidden": (128, 128, 128),
+        "head_hidden": (64, 32),
+        "readout": "sum",
+        "dropout": 0.5,
+        "mask": "soft",
+        "keep": 0.5,
+        "keep_interval": 8,
+        "temperature": 1.0,
+        "separate_products": False,
+        "train_encoder": False,
+        "epochs": 450,
+        "generative_epochs": 150,
+        "reconstruction": 0.0,
+        "causal_weight": 1e-3,
+        "order": 1.01,
+        "causal_effect": "cmi",
+        "independence": True,
+        "learning_rate": 1e-3,
+        "weight_decay": 5e-4,
+        "batch_size": 32,
+    },
+}
+
+
+def resolve(params: dict[str, Any], presets: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the value of every setting: the caller's, or the preset's where the caller left "preset"."""
+    choice(params, "preset", presets)
+    preset = presets[params["preset"]]
+
+    def value(name: str) -> Any:
+        given = params[name]
+        return preset[name] if isinstance(given, str) and given == "preset" else given
+
+    return {"preset": params["preset"]} | {name: value(name) for name in preset}
+
+
+def choice(settings: dict[str, Any], name: str, options: Collection[Any]) -> None:
+    """Refuse a value that is not one of ``options``."""
+    if settings[name] not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{name} must be one of {listed}, got {settings[name]!r}.")
+
+
+def whole(settings: dict[str, Any], name: str, low: int) -> None:
+    """Refuse a value that is not a whole number of at least ``low``."""
+    value = settings[name]
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}.")
+
+
+def within(
+    settings: dict[str, Any],
+    name: str,
+    low: float,
+    high: float,
+    include_low: bool = False,
+    include_high: bool = False,
+) -> None:
+    """Refuse a number outside the interval; None passes."""
+    value = settings[name]
+    if value is None:
+        return
+    inside = isinstance(value, (int, float)) and low <= value <= high
+    if not inside or (value == low and not include_low) or (value == high and not include_high):
+        left, right = "[" if include_low else "(", "]" if include_high else ")"
+        raise ValueError(f"{name} must lie in {left}{low}, {high}{right}, got {value!r}.")
+
+
+def widths(settings: dict[str, Any], name: str) -> tuple[int, ...]:
+    """Return a sequence of layer widths as a tuple of positive whole numbers."""
+    value = settings[name]
+    try:
+        sizes = tuple(int(size) for size in value)
+    except (TypeError, ValueError):
+        sizes = (0,)
+    if any(size < 1 for size in sizes):
+        raise ValueError(f"{name} must be positive layer widths such as (64, 64), got {value!r}.")
+    return sizes

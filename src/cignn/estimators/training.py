@@ -1,0 +1,191 @@
+"""The training loop every network of the package goes through.
+
+A network is trained in stages; each says which parameters it trains and by which named losses. The epoch
+whose weights are kept is chosen on validation graphs; test graphs never come here.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cignn.estimators.checkpoint import Checkpoint, State
+from cignn.graphs import GraphBatch, GraphSet
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of training.
+
+    losses(batch, epoch) gives the named terms of one batch, ``epoch`` counted within the stage; a term
+    without an entry in ``weights`` is recorded but not trained on. ``choose_from`` is the first epoch of the
+    stage whose weights may be kept, None when none may; price(output, batch) is what a batch of validation
+    graphs costs beyond its cross-entropy.
+    """
+
+    name: str
+    epochs: int
+    parameters: Sequence[nn.Parameter]
+    losses: Callable[[GraphBatch, int], dict[str, Tensor]]
+    weights: dict[str, float]
+    choose_from: int | None = None
+    price: Callable[[Any, GraphBatch], Tensor] | None = None
+    begin: Callable[[], None] = lambda: None
+
+
+Progress = Callable[[dict[str, Any]], None]  # told after every epoch what was measured in it
+
+
+@dataclass
+class Data:
+    """Graphs with their class numbers, and how they are cut into batches."""
+
+    graphs: GraphSet
+    y: np.ndarray
+    batch_size: int
+    device: torch.device
+
+    def batches(self, shuffle: bool = False) -> Iterable[GraphBatch]:
+        """Yield the batches on the device."""
+        for index in self.graphs.batch_indices(self.batch_size, shuffle):
+            yield self.graphs.batch(index, self.y).to(self.device)
+
+
+def train(
+    network: nn.Module,
+    stages: Sequence[Stage],
+    training: Data,
+    validation: Data,
+    *,
+    learning_rate: float,
+    weight_decay: float,
+    averaging: float = 0.0,
+    checkpoint: Checkpoint | None = None,
+    progress: Progress | None = None,
+) -> State:
+    """Train ``network`` through all stages and leave it with the weights of the chosen epoch.
+
+    What is validated and kept is a running average of the weights that forgets by the factor ``averaging``
+    each step; 0 means the weights themselves. Ctrl-C ends the training and keeps the best weights so far.
+    """
+    state = State()
+    average = copy.deepcopy(network)
+    optimiser: torch.optim.Optimizer | None = None
+    position = [(stage, epoch) for stage in stages for epoch in range(stage.epochs)]
+    pending = checkpoint.load(network, average) if checkpoint is not None else None
+    if pending is not None:
+        state = pending.state
+    try:
+        for done, (stage, epoch) in enumerate(position):
+            if done < state.epoch:
+                continue
+            if epoch == 0 or optimiser is None:
+                stage.begin()
+                optimiser = torch.optim.Adam(stage.parameters, lr=learning_rate, weight_decay=weight_decay)
+            if pending is not None:
+                pending.restore(optimiser, fresh=epoch == 0)
+                pending = None
+            started = time.perf_counter()
+            losses = _train_epoch(network, average, stage, epoch, training, optimiser, averaging)
+            scores = evaluate(average, validation, stage.price)
+            row = {"epoch": done + 1, "stage": stage.name, **losses}
+            row |= {f"validation_{name}": value for name, value in scores.items()}
+            row["seconds"] = time.perf_counter() - started
+            state.history.append(row)
+            state.epoch = done + 1
+            _choose(state, average, stage, epoch, scores)
+            if checkpoint is not None:
+                checkpoint.save(network, average, optimiser, state)
+            if progress is not None:
+                progress(row)
+    except KeyboardInterrupt:
+        logger.warning(
+            "interrupted in epoch %d; keeping the weights of epoch %d", state.epoch + 1, state.best_epoch
+        )
+        if not state.best_weights:
+            raise
+    if state.best_weights:
+        network.load_state_dict(state.best_weights)
+    network.eval()
+    return state
+
+
+def _train_epoch(
+    network: nn.Module,
+    average: nn.Module,
+    stage: Stage,
+    epoch: int,
+    data: Data,
+    optimiser: torch.optim.Optimizer,
+    averaging: float,
+) -> dict[str, float]:
+    """One pass over the training graphs; returns the mean of every named term."""
+    network.train()
+    sums: dict[str, Tensor] = {}
+    for batch in data.batches(shuffle=True):
+        losses = stage.losses(batch, epoch)
+        total = torch.stack([stage.weights[k] * v for k, v in losses.items() if stage.weights.get(k)]).sum()
+        optimiser.zero_grad(set_to_none=True)
+        total.backward()
+        optimiser.step()
+        _follow(average, network, averaging)
+        for name, value in {"loss": total, **losses}.items():
+            sums[name] = sums.get(name, torch.zeros((), device=total.device)) + value.detach() * len(batch)
+    means = {name: value.item() / len(data.graphs) for name, value in sums.items()}
+    if not np.isfinite(means["loss"]):
+        bad = [name for name, value in means.items() if not np.isfinite(value)]
+        raise FloatingPointError(
+            f"training diverged in stage {stage.name}: {', '.join(bad)} not finite; lower learning_rate."
+        )
+    return means
+
+
+@torch.no_grad()
+def _follow(average: nn.Module, network: nn.Module, averaging: float) -> None:
+    """Move the running average a step towards the network's weights and batch statistics."""
+    pairs = list(zip(average.state_dict().values(), network.state_dict().values(), strict=True))
+    moving = [pair for pair in pairs if pair[0].is_floating_point()]
+    torch._foreach_lerp_([a for a, _ in moving], [b for _, b in moving], 1 - averaging)
+    for mine, theirs in pairs:
+        if not mine.is_floating_point():
+            mine.copy_(theirs)
+
+
+@torch.no_grad()
+def evaluate(
+    network: nn.Module, data: Data, price: Callable[[Any, GraphBatch], Tensor] | None = None
+) -> dict[str, float]:
+    """Accuracy, cross-entropy and price of the network on ``data``, without noise."""
+    network.eval()
+    sums = {"accuracy": 0.0, "loss": 0.0, "price": 0.0}
+    for batch in data.batches():
+        out = network(batch)
+        sums["accuracy"] += (out.logits.argmax(1) == batch.y).sum().item()
+        sums["loss"] += F.cross_entropy(out.logits, batch.y, reduction="sum").item()  # type: ignore[arg-type]
+        sums["price"] += 0.0 if price is None else price(out, batch).item() * len(batch)
+    return {name: value / len(data.graphs) for name, value in sums.items()}
+
+
+def _choose(state: State, network: nn.Module, stage: Stage, epoch: int, scores: dict[str, float]) -> None:
+    """Keep the network's weights when no earlier epoch did better on the validation graphs.
+
+    Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together.
+    """
+    if stage.choose_from is None or epoch < stage.choose_from:
+        return
+    score = (scores["accuracy"], -scores["loss"] - scores["price"])
+    if not state.best_score or score >= state.best_score:
+        state.best_score = score
+        state.best_epoch = state.epoch
+        state.best_weights = {name: value.detach().clone() for name, value in network.state_dict().items()}

@@ -1,0 +1,118 @@
+"""Gram matrices over samples: a Gaussian kernel for vectors, an equality kernel for labels.
+
+Both kernels are infinitely divisible, as definition 1 of the paper asks, and are 1 on the diagonal.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_NEIGHBOURS = 10
+# A nearest-neighbour distance below this many roundings of the mean pairwise distance counts as zero.
+_ROUNDINGS = 100
+
+
+def bandwidth(x: Tensor, neighbours: int = _NEIGHBOURS) -> Tensor:
+    """Kernel width: the mean distance of a sample to its nearest other samples.
+
+    Carries no gradient: a width that followed the latents would let a loss change the ruler instead of
+    what is measured. Where most samples have duplicates and the width is numerically zero, it is the mean
+    of all pairwise distances; where that is zero too (constant samples, or a single one), it is 1.
+
+    Parameters
+    ----------
+    x : (..., n, d)
+    neighbours : how many nearest other samples to average over; n - 1 if there are fewer.
+
+    Returns
+    -------
+    (...,), finite and positive.
+    """
+    dtype = _float_dtype(x)
+    return _width(_distances(x.detach()), neighbours, dtype).to(dtype)
+
+
+def gaussian_gram(x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
+    """Gaussian Gram matrix K(i, j) = exp(-‖xᵢ - xⱼ‖² / σ²); κ of definition 1 in the paper.
+
+    Parameters
+    ----------
+    x : (..., n, d)
+    sigma : kernel width, a number or (...,); None takes ``bandwidth(x)``.
+
+    Returns
+    -------
+    (..., n, n), symmetric, in [0, 1], exactly 1 on the diagonal.
+    """
+    dtype = _float_dtype(x)
+    distances = _distances(x)
+    if sigma is None:
+        sigma = _width(distances.detach(), _NEIGHBOURS, dtype)
+    if isinstance(sigma, Tensor):
+        sigma = sigma.to(distances.dtype)[..., None, None]
+    elif not sigma > 0:
+        raise ValueError(f"sigma must be positive, got {sigma}.")
+    return torch.exp(-(distances / sigma).square()).to(dtype)
+
+
+def label_gram(y: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Gram matrix of class labels: 1 where two samples share the label, else 0.
+
+    The names of the classes do not matter: 0, 1, 2 and 0, 10, 20 give the same matrix.
+
+    Parameters
+    ----------
+    y : (..., n), integer or boolean.
+    dtype : of the result.
+
+    Returns
+    -------
+    (..., n, n)
+    """
+    if y.is_floating_point():
+        raise ValueError(f"labels must be integers, got {y.dtype}; use gaussian_gram for predictions.")
+    return (y.unsqueeze(-1) == y.unsqueeze(-2)).to(dtype)
+
+
+def check_grams(*grams: Tensor) -> None:
+    """Raise ValueError unless all Gram matrices are (..., n, n) with the same n."""
+    for gram in grams:
+        if gram.ndim < 2 or gram.shape[-1] != gram.shape[-2]:
+            raise ValueError(f"a Gram matrix must be square, (..., n, n), got {tuple(gram.shape)}.")
+    sizes = [gram.shape[-1] for gram in grams]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"Gram matrices must be over the same samples, got sizes {sizes}.")
+
+
+def _distances(x: Tensor) -> Tensor:
+    """Euclidean distances in float64, (..., n, d) -> (..., n, n).
+
+    From differences, not from inner products: those would leave sqrt(eps) instead of 0 between duplicates
+    and on the diagonal. The gradient at distance 0 is 0.
+    """
+    if x.ndim < 2:
+        raise ValueError(f"samples must have shape (..., n, d), got {tuple(x.shape)}.")
+    x = x.to(torch.float64)
+    return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _width(distances: Tensor, neighbours: int, dtype: torch.dtype) -> Tensor:
+    """Kernel width from (..., n, n) distances of samples that were stored as `dtype`, in float64."""
+    if neighbours < 1:
+        raise ValueError(f"neighbours must be at least 1, got {neighbours}.")
+    n = distances.shape[-1]
+    if n < 2:
+        return distances.new_ones(distances.shape[:-2])
+    k = min(neighbours, n - 1)
+    # The distance of a sample to itself is the smallest and adds nothing: k + 1 terms, k of them others.
+    near = distances.topk(k + 1, dim=-1, largest=False, sorted=False).values.sum((-2, -1)) / (n * k)
+    overall = distances.sum((-2, -1)) / (n * (n - 1))
+    width = torch.where(near > _ROUNDINGS * torch.finfo(dtype).eps * overall, near, overall)
+    width = torch.where(width > 0, width, 1.0)
+    # Only samples near the ends of their number range come here: the width must be a number of that range.
+    return width.clamp(torch.finfo(dtype).tiny, torch.finfo(dtype).max)
+
+
+def _float_dtype(x: Tensor) -> torch.dtype:
+    return x.dtype if x.is_floating_point() else torch.get_default_dtype()

@@ -1,0 +1,156 @@
+"""Matrix-based Rényi entropies of Gram matrices, and the mutual informations built from them.
+
+All values are in bits. Each function makes one batched eigenvalue call for all the entropies it needs
+(none at order 2, where the Frobenius norm does), in float64, and returns the dtype of its inputs.
+
+A joint entropy is never below its marginals. Mutual informations are non-negative in the limit of order 1,
+where the entropies are von Neumann's; at other orders they can be slightly negative.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cignn.information.gram import check_grams
+
+# Eigenvalues of a matrix of trace 1 below this are rounding, often negative; they are set to it and get no
+# gradient. At order 1.01 this moves an entropy by less than 1e-8 bits for hundreds of samples.
+_SMALLEST_EIGENVALUE = 1e-12
+
+
+class CausalTerms(NamedTuple):
+    """The terms of the causal loss, paper eq. (8), each (...,) in bits."""
+
+    independence: Tensor
+    """I(α; β), to be made small."""
+    cmi: Tensor
+    """I(α; Y | β), to be made large."""
+    mi: Tensor | None
+    """I(α; Y), the variant without conditioning; None unless asked for."""
+
+
+def renyi_entropy(gram: Tensor, order: float = 1.01) -> Tensor:
+    """Matrix-based Rényi entropy in bits, paper eq. (11).
+
+    Parameters
+    ----------
+    gram : (..., n, n), symmetric positive semi-definite with a positive trace; normalised to trace 1 here.
+    order : positive, not 1. Close to 1 it approaches the Shannon entropy of the spectrum.
+
+    Returns
+    -------
+    (...,), between 0 (all samples the same) and log2 n (all samples far apart).
+    """
+    return joint_entropy(gram, order=order)
+
+
+def joint_entropy(*grams: Tensor, order: float = 1.01) -> Tensor:
+    """Joint entropy of several variables in bits: that of the Hadamard product, paper eq. (12).
+
+    Parameters
+    ----------
+    grams : one or more (..., n, n), as in `renyi_entropy`; leading dimensions broadcast.
+    order : as in `renyi_entropy`.
+
+    Returns
+    -------
+    (...,)
+    """
+    dtype, factors = _prepare(*grams)
+    return _entropies(reduce(torch.mul, factors), order).to(dtype)
+
+
+def mutual_information(gram_a: Tensor, gram_b: Tensor, order: float = 1.01) -> Tensor:
+    """I(a; b) = H(a) + H(b) - H(a, b) in bits, paper eq. (9).
+
+    Parameters
+    ----------
+    gram_a, gram_b : (..., n, n), as in `renyi_entropy`; leading dimensions broadcast.
+    order : as in `renyi_entropy`.
+
+    Returns
+    -------
+    (...,)
+    """
+    dtype, (a, b) = _prepare(gram_a, gram_b)
+    h_a, h_b, h_ab = _entropies(torch.stack([a, b, a * b]), order)
+    return (h_a + h_b - h_ab).to(dtype)
+
+
+def conditional_mutual_information(
+    gram_a: Tensor, gram_y: Tensor, gram_b: Tensor, order: float = 1.01
+) -> Tensor:
+    """I(a; y | b) = H(a, b) + H(y, b) - H(b) - H(a, y, b) in bits, paper eq. (10).
+
+    Parameters
+    ----------
+    gram_a, gram_y, gram_b : (..., n, n), as in `renyi_entropy`; leading dimensions broadcast. The last one
+        is the condition.
+    order : as in `renyi_entropy`.
+
+    Returns
+    -------
+    (...,)
+    """
+    dtype, (a, y, b) = _prepare(gram_a, gram_y, gram_b)
+    ab = a * b
+    h_b, h_ab, h_yb, h_ayb = _entropies(torch.stack([b, ab, y * b, ab * y]), order)
+    return (h_ab + h_yb - h_b - h_ayb).to(dtype)
+
+
+def causal_terms(
+    gram_alpha: Tensor, gram_beta: Tensor, gram_y: Tensor, order: float = 1.01, *, with_mi: bool = False
+) -> CausalTerms:
+    """All terms of the causal loss at once, paper eqs. (8) to (10), from one eigenvalue call.
+
+    Parameters
+    ----------
+    gram_alpha, gram_beta, gram_y : (..., n, n), as in `renyi_entropy`; leading dimensions broadcast.
+    order : as in `renyi_entropy`.
+    with_mi : whether to compute I(α; Y) too, which needs the two further spectra of Y and (α, Y).
+
+    Returns
+    -------
+    CausalTerms, each term (...,). The paper's loss is ``terms.independence - terms.cmi``.
+    """
+    dtype, (a, b, y) = _prepare(gram_alpha, gram_beta, gram_y)
+    ab = a * b
+    matrices = [a, b, ab, y * b, ab * y]
+    if with_mi:
+        matrices += [y, a * y]
+    h_a, h_b, h_ab, h_yb, h_ayb, *extra = _entropies(torch.stack(matrices), order).unbind()
+    return CausalTerms(
+        independence=(h_a + h_b - h_ab).to(dtype),
+        cmi=(h_ab + h_yb - h_b - h_ayb).to(dtype),
+        mi=(h_a + extra[0] - extra[1]).to(dtype) if with_mi else None,
+    )
+
+
+def _prepare(*grams: Tensor) -> tuple[torch.dtype, tuple[Tensor, ...]]:
+    """Check shapes; return the dtype of the result and the matrices in float64, broadcast to one shape."""
+    check_grams(*grams)
+    dtype = reduce(torch.promote_types, [gram.dtype for gram in grams])
+    if not dtype.is_floating_point:
+        dtype = torch.get_default_dtype()
+    return dtype, tuple(torch.broadcast_tensors(*[gram.to(torch.float64) for gram in grams]))
+
+
+def _entropies(matrices: Tensor, order: float) -> Tensor:
+    """Entropies of float64 matrices of any positive trace, (..., n, n) -> (...,)."""
+    if not 0 < order < math.inf or order == 1:
+        raise ValueError(f"order must be positive and different from 1, got {order}.")
+    trace = matrices.diagonal(dim1=-2, dim2=-1).sum(-1)
+    density = matrices / trace[..., None, None]
+    if order == 2:
+        return -torch.log2(density.square().sum((-2, -1)))
+    # `eigvalsh` differentiates as V diag(g) Vᵀ: no differences of eigenvalues in a denominator.
+    log_values = torch.linalg.eigvalsh(density).clamp(min=_SMALLEST_EIGENVALUE).log()
+    # Dividing the clamped spectrum by its sum keeps 0 <= H <= log2 n whatever the clamp added; logarithms
+    # keep large orders from underflowing.
+    log_power_sum = torch.logsumexp(order * log_values, -1) - order * torch.logsumexp(log_values, -1)
+    return log_power_sum / ((1 - order) * math.log(2))

@@ -1,0 +1,79 @@
+"""The encoder φ: a graph to a Gaussian over node latents, q(Z | A, X)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from cignn.nn.layers import LAYERS
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "sigmoid": torch.sigmoid}
+
+
+class Latent(NamedTuple):
+    """Mean and log standard deviation of every node's latent, both (b, n, d)."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def sample(self) -> Tensor:
+        """One reparametrised draw, (b, n, d)."""
+        return self.mean + self.log_std.exp() * torch.randn_like(self.mean)
+
+
+def strongest_edges(adj: Tensor, density: float) -> Tensor:
+    """Keep, in each graph of adj : (b, n, n), the given share of node pairs with the largest |weight|."""
+    n = adj.shape[-1]
+    keep = max(1, round(density * n * (n - 1)))  # every pair stands twice
+    threshold = adj.abs().flatten(1).kthvalue(max(1, n * n - keep + 1), dim=1).values
+    return torch.where(adj.abs() >= threshold[:, None, None], adj, torch.zeros_like(adj))
+
+
+class GraphEncoder(nn.Module):
+    """A GNN with two heads, mean and log σ, each one more layer (GCN) or a linear map (GIN).
+
+    n_latent = K + L. ``density`` keeps only the strongest edges of its input: on a complete graph every
+    node would otherwise get the same embedding.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_latent: int,
+        hidden: Sequence[int] = (128,),
+        kind: str = "gcn",
+        activation: str = "relu",
+        density: float | None = None,
+    ) -> None:
+        super().__init__()
+        sizes = [n_features, *hidden]
+        self.layers = nn.ModuleList(LAYERS[kind](a, b) for a, b in pairwise(sizes))
+        head = LAYERS["gcn"] if kind == "gcn" else nn.Linear
+        self.mean = head(sizes[-1], n_latent)
+        self.log_std = head(sizes[-1], n_latent)
+        self.activation = ACTIVATIONS[activation]
+        self.density = density
+
+    def embed(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Node embeddings before the heads, (b, n, d); x : (b, n, d_in), adj : (b, n, n)."""
+        for layer in self.layers:
+            x = self.activation(layer(x, adj, mask))
+        return x
+
+    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Latent:
+        """Return the latent Gaussian of every node."""
+        if self.density is not None:
+            adj = strongest_edges(adj, self.density)
+        return self.heads(self.embed(x, adj, mask), adj, mask)
+
+    def heads(self, h: Tensor, adj: Tensor, mask: Tensor | None = None) -> Latent:
+        """Return mean and log σ from node embeddings."""
+        mean, log_std = (
+            head(h) if isinstance(head, nn.Linear) else head(h, adj, mask)
+            for head in (self.mean, self.log_std)
+        )
+        return Latent(mean, log_std.clamp(-10, 5))

@@ -1,0 +1,130 @@
+"""Dense graph layers that take signed edge weights, and the readouts that pool nodes into a graph.
+
+Every layer maps x : (b, n, d_in), adj : (b, n, n), mask : (b, n) or None (no padding) to (b, n, d_out) with
+zeros at padded nodes, so that padding changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Set padded nodes of x : (b, n, d) to zero."""
+    return x if mask is None else x * mask.unsqueeze(-1)
+
+
+class NodeNorm(nn.BatchNorm1d):
+    """Batch normalisation over the real nodes of a batch."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """x : (b, n, d), zero at padded nodes."""
+        if mask is None or not self.training:
+            return zero_padding(super().forward(x.flatten(0, 1)).view_as(x), mask)
+        count = mask.sum()
+        mean = x.sum((0, 1)) / count
+        centred = zero_padding(x - mean, mask)
+        var = centred.square().sum((0, 1)) / count
+        with torch.no_grad():
+            unbiased = var * count / (count - 1).clamp(min=1)
+            self.running_mean.lerp_(mean, self.momentum)  # type: ignore[union-attr, arg-type]
+            self.running_var.lerp_(unbiased, self.momentum)  # type: ignore[union-attr, arg-type]
+            self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
+        scaled = centred * (torch.rsqrt(var + self.eps) * self.weight)
+        return zero_padding(scaled + self.bias, mask)
+
+
+class GCNLayer(nn.Module):
+    """Graph convolution, paper eq. (3): D^-1/2 (A + I) D^-1/2 X W, degrees from absolute weights."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(n_in, n_out)
+
+    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return (b, n, d_out)."""
+        scale = torch.rsqrt(1 + adj.abs().sum(-1, keepdim=True))
+        x = self.linear(x) * scale
+        return zero_padding((torch.bmm(adj, x) + x) * scale, mask)
+
+
+class GINLayer(nn.Module):
+    """Graph isomorphism layer: MLP((1 + eps) x + A x), normalised between its two linear maps."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.eps = nn.Parameter(torch.zeros(()))
+        self.first = nn.Linear(n_in, n_out)
+        self.norm = NodeNorm(n_out)
+        self.second = nn.Linear(n_out, n_out)
+        self.out_norm = NodeNorm(n_out)
+
+    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return (b, n, d_out)."""
+        x = torch.baddbmm(x * (1 + self.eps), adj, x)
+        x = F.relu(self.norm(zero_padding(self.first(x), mask), mask))
+        return self.out_norm(zero_padding(self.second(x), mask), mask)
+
+
+class GATLayer(nn.Module):
+    """Graph attention: a softmax over neighbours and the node itself, times the edge weight.
+
+    The attention of an edge is proportional to |w| exp(e), so an edge of weight 0 is no edge and the
+    output is continuous in the weights; the sign of w is the sign of the message.
+    """
+
+    def __init__(self, n_in: int, n_out: int, heads: int = 4) -> None:
+        super().__init__()
+        if n_out % heads:
+            raise ValueError(
+                f"the width of a GAT layer must be a multiple of its {heads} heads, got {n_out}."
+            )
+        self.heads = heads
+        self.linear = nn.Linear(n_in, n_out, bias=False)
+        self.source = nn.Parameter(torch.empty(heads, n_out // heads))
+        self.target = nn.Parameter(torch.empty(heads, n_out // heads))
+        self.bias = nn.Parameter(torch.zeros(n_out))
+        nn.init.xavier_uniform_(self.source)
+        nn.init.xavier_uniform_(self.target)
+
+    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return (b, n, d_out)."""
+        b, n, _ = x.shape
+        h = self.linear(x).view(b, n, self.heads, -1)
+        scores = (h * self.target).sum(-1).unsqueeze(2) + (h * self.source).sum(-1).unsqueeze(1)
+        scores = F.leaky_relu(scores, 0.2).permute(0, 3, 1, 2)  # (b, heads, n to, n from)
+        weights = (adj + torch.eye(n, device=adj.device, dtype=adj.dtype)).unsqueeze(1)
+        scores = scores - scores.masked_fill(weights == 0, -torch.inf).amax(-1, keepdim=True).detach()
+        attention = weights.abs() * scores.clamp(max=0).exp()
+        attention = attention / attention.sum(-1, keepdim=True).clamp(min=1e-12)
+        out = torch.einsum("bhij,bjhd->bihd", attention * weights.sign(), h)
+        return zero_padding(out.reshape(b, n, -1) + self.bias, mask)
+
+
+LAYERS: dict[str, Callable[[int, int], nn.Module]] = {"gcn": GCNLayer, "gat": GATLayer, "gin": GINLayer}
+
+
+def sum_readout(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Sum over nodes: (b, n, d) → (b, d)."""
+    return x.sum(1)
+
+
+def mean_readout(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean over real nodes: (b, n, d) → (b, d)."""
+    return x.mean(1) if mask is None else x.sum(1) / mask.sum(1, keepdim=True)
+
+
+def max_readout(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Maximum over real nodes: (b, n, d) → (b, d)."""
+    return (x if mask is None else x.masked_fill(~mask.unsqueeze(-1), -torch.inf)).amax(1)
+
+
+READOUTS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {
+    "sum": sum_readout,
+    "mean": mean_readout,
+    "max": max_readout,
+}

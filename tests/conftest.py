@@ -1,0 +1,41 @@
+"""What all tests share: one thread each (pytest-xdist brings the processes) and the way to the real data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure() -> None:
+    torch.set_num_threads(1)
+
+
+def _data_folder() -> Path:
+    return Path(os.environ.get("CIGNN_DATA") or ROOT.parent / "shared" / "data")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Callable[[str], Path]:
+    """``real_data("tu/MUTAG")`` is its path in the real data folder; the test is skipped where it is not."""
+
+    def find(name: str) -> Path:
+        path = _data_folder() / name
+        if not path.exists():
+            pytest.skip(
+                f"real data '{name}' is not in {_data_folder()}; set CIGNN_DATA to the folder with it"
+            )
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def data_folder(real_data: Callable[[str], Path]) -> Path:
+    """The real data folder; the test is skipped where there is none."""
+    return real_data(".")

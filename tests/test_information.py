@@ -1,0 +1,518 @@
+"""Properties of the Gram matrices, Rényi entropies, mutual informations and HSIC."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from cignn.information import (
+    bandwidth,
+    causal_terms,
+    conditional_mutual_information,
+    gaussian_gram,
+    hsic,
+    joint_entropy,
+    label_gram,
+    mutual_information,
+    renyi_entropy,
+)
+
+ORDERS = [0.5, 1.01, 2, 3.0]
+
+
+def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def draw_labels(*shape: int, classes: int = 3, seed: int = 0) -> Tensor:
+    return torch.randint(classes, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def brute_gram(x: np.ndarray, sigma: float) -> np.ndarray:
+    n = len(x)
+    gram = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            gram[i, j] = math.exp(-sum((x[i] - x[j]) ** 2) / sigma**2)
+    return gram
+
+
+def brute_entropy(*grams: np.ndarray, order: float) -> float:
+    product = np.ones_like(grams[0])
+    for gram in grams:
+        product = product * gram
+    total = 0.0
+    for value in np.linalg.eigvalsh(product / np.trace(product)):
+        if value > 1e-14:
+            total += value**order
+    return math.log2(total) / (1 - order)
+
+
+def brute_bandwidth(x: np.ndarray, neighbours: int) -> float:
+    means = []
+    for i in range(len(x)):
+        others = sorted(float(np.linalg.norm(x[i] - x[j])) for j in range(len(x)) if j != i)
+        means.append(np.mean(others[:neighbours]))
+    return float(np.mean(means))
+
+
+def random_variables(n: int, distinct: int, width: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Gram matrices of a (with duplicates where distinct < n), b and three classes."""
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(distinct, 2))[rng.integers(distinct, size=n)]
+    b = rng.normal(size=(n, 3)) + a[:, :1]
+    y = rng.integers(3, size=n)
+    grams = [gaussian_gram(torch.from_numpy(x), width) for x in (a, b)]
+    return grams[0], grams[1], label_gram(torch.from_numpy(y), torch.float64)
+
+
+@pytest.fixture
+def variables() -> tuple[Tensor, Tensor, Tensor]:
+    """Gram matrices of a, b (dependent on a) and labels (dependent on both), 20 samples."""
+    a = draw(20, 4, seed=1)
+    b = draw(20, 3, seed=2) + 0.7 * a[:, :3]
+    y = (a[:, 0] + b[:, 0] > 0).long() + (a[:, 1] > 1).long()
+    return gaussian_gram(a, 2.0), gaussian_gram(b, 1.5), label_gram(y, torch.float64)
+
+
+# Gram matrices
+
+
+def test_gaussian_gram_equals_brute_force():
+    x = draw(12, 3)
+    np.testing.assert_allclose(gaussian_gram(x, 1.7), brute_gram(x.numpy(), 1.7), rtol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_gaussian_gram_is_symmetric_with_unit_diagonal(offset):
+    x = draw(5, 40, 6, dtype=torch.float32) + offset
+    gram = gaussian_gram(x)
+    assert gram.dtype == torch.float32
+    assert torch.equal(gram, gram.mT)
+    assert torch.equal(gram.diagonal(dim1=-2, dim2=-1), torch.ones(5, 40))
+    assert gram.min() >= 0
+
+
+def test_gaussian_gram_is_one_between_duplicates():
+    x = draw(30, 6, dtype=torch.float32) + 1e3
+    gram = gaussian_gram(torch.cat([x, x]))
+    assert torch.equal(gram[:30, 30:].diagonal(), torch.ones(30))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-8, 1e6, 1e30])
+def test_gaussian_gram_with_its_own_width_ignores_the_scale(scale):
+    x = draw(20, 4, dtype=torch.float32)
+    torch.testing.assert_close(gaussian_gram(scale * x), gaussian_gram(x), rtol=1e-4, atol=1e-6)
+
+
+def test_gaussian_gram_takes_one_width_per_batch():
+    x, sigma = draw(3, 8, 2), torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+    expected = torch.stack([gaussian_gram(x[i], float(sigma[i])) for i in range(3)])
+    torch.testing.assert_close(gaussian_gram(x, sigma), expected)
+
+
+def test_label_gram_does_not_depend_on_label_values():
+    y = draw_labels(4, 15)
+    gram = label_gram(y)
+    assert torch.equal(gram, label_gram(10 * y))
+    assert torch.equal(gram, label_gram(torch.tensor([7, -3, 2])[y]))
+    for b in range(4):
+        for i in range(15):
+            for j in range(15):
+                assert gram[b, i, j] == (1.0 if y[b, i] == y[b, j] else 0.0)
+
+
+def test_label_gram_dtype():
+    y = draw_labels(5)
+    assert label_gram(y).dtype == torch.float32
+    assert label_gram(y, dtype=torch.float64).dtype == torch.float64
+
+
+@pytest.mark.parametrize(("n", "neighbours"), [(40, 10), (40, 3), (11, 10), (6, 10), (2, 10)])
+def test_bandwidth_equals_brute_force_over_nearest_others(n, neighbours):
+    x = draw(n, 4) * torch.linspace(0.1, 3, n, dtype=torch.float64)[:, None]
+    assert float(bandwidth(x, neighbours)) == pytest.approx(brute_bandwidth(x.numpy(), neighbours), rel=1e-12)
+
+
+def test_bandwidth_averages_ten_neighbours_by_default():
+    x = draw(40, 4)
+    assert torch.equal(bandwidth(x), bandwidth(x, neighbours=10))
+    torch.testing.assert_close(gaussian_gram(x), gaussian_gram(x, bandwidth(x)))
+
+
+def test_bandwidth_does_not_depend_on_sample_order():
+    # Widths that differ along the samples: a width taken from the first ten of them would change.
+    x = draw(50, 3) * torch.linspace(0.1, 5, 50, dtype=torch.float64)[:, None]
+    torch.testing.assert_close(bandwidth(x), bandwidth(x.flip(0)), rtol=1e-12, atol=0)
+    torch.testing.assert_close(bandwidth(x), bandwidth(torch.cat([x[1::2], x[::2]])), rtol=1e-12, atol=0)
+
+
+def test_bandwidth_carries_no_gradient():
+    x = draw(15, 3).requires_grad_()
+    assert not bandwidth(x).requires_grad
+    weights = draw(15, 15, seed=1)
+    (own,) = torch.autograd.grad((weights * gaussian_gram(x)).sum(), x)
+    (fixed,) = torch.autograd.grad((weights * gaussian_gram(x, float(bandwidth(x)))).sum(), x)
+    torch.testing.assert_close(own, fixed)
+
+
+@pytest.mark.parametrize("jitter", [0.0, 1e-7])
+def test_bandwidth_of_duplicates_is_the_mean_pairwise_distance(jitter):
+    # Two places, twenty samples each: all ten nearest others are duplicates, up to rounding.
+    x = torch.zeros(40, 3)
+    x[20:] = 5.0
+    x = x + jitter * draw(40, 3, dtype=torch.float32)
+    expected = math.sqrt(75) * 2 * 20 * 20 / (40 * 39)
+    assert float(bandwidth(x)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("x", [torch.full((12, 3), 0.3), torch.ones(1, 3), torch.zeros(2, 5)])
+def test_bandwidth_of_constant_samples_is_one(x):
+    assert float(bandwidth(x)) == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e-44, 1e-30, 1e30, 3e38])
+def test_bandwidth_is_finite_and_positive_at_the_ends_of_float32(scale):
+    x = scale * torch.tensor([[-1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, -1.0, -1.0]])
+    width = bandwidth(x)
+    assert width.dtype == torch.float32
+    assert torch.isfinite(width) and width > 0
+
+
+# Entropies
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("n", [1, 2, 7, 32])
+def test_entropy_of_identical_and_of_far_apart_samples(order, n):
+    same = gaussian_gram(torch.full((n, 3), 0.7))
+    apart = gaussian_gram(100.0 * torch.arange(n)[:, None], 1.0)
+    # Below order 1 the floor under the n - 1 zero eigenvalues is visible: n * sqrt(1e-12) at order 0.5.
+    assert float(renyi_entropy(same, order)) == pytest.approx(0.0, abs=1e-6 if order > 1 else 3e-6 * n)
+    assert float(renyi_entropy(apart, order)) == pytest.approx(math.log2(n), abs=1e-6)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_entropy_of_balanced_labels_is_log2_of_the_classes(order):
+    for classes in (1, 2, 4):
+        gram = label_gram(torch.arange(classes).repeat(6), torch.float64)
+        assert float(renyi_entropy(gram, order)) == pytest.approx(math.log2(classes), abs=1e-4)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    n=st.integers(1, 24),
+    distinct=st.integers(1, 24),
+    width=st.floats(0.01, 100),
+    order=st.floats(0.3, 4).filter(lambda order: abs(order - 1) > 1e-3),
+    seed=st.integers(0, 2**31),
+)
+def test_entropy_bounds(n, distinct, width, order, seed):
+    """0 ≤ H ≤ log2 n and H(a, b) ≥ max(H(a), H(b)) at every order."""
+    a, b, _ = random_variables(n, distinct, width, seed)
+    h_a, h_b, h_ab = (float(joint_entropy(*grams, order=order)) for grams in ([a], [b], [a, b]))
+    for h in (h_a, h_b, h_ab):
+        assert -1e-9 <= h <= math.log2(n) + 1e-9
+    # The floor under the eigenvalues shows at small orders.
+    tolerance = 1e-6 if order > 1 else 2 * n * (1e-12) ** order / (1 - order) + 1e-6
+    assert h_ab >= max(h_a, h_b) - tolerance
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    n=st.integers(1, 24),
+    distinct=st.integers(1, 24),
+    width=st.floats(0.01, 100),
+    seed=st.integers(0, 2**31),
+)
+def test_informations_are_not_negative_in_the_shannon_limit(n, distinct, width, seed):
+    """(Strong) subadditivity of the von Neumann entropy; at other orders it can fail."""
+    terms = causal_terms(*random_variables(n, distinct, width, seed), 1 + 1e-6, with_mi=True)
+    for term in terms:
+        assert -1e-4 <= float(term) <= 2 * math.log2(n) + 1e-4
+
+
+@pytest.mark.parametrize("order", [0.5, 1.01, 3.0])
+def test_entropy_bounds_survive_negative_eigenvalues_from_rounding(order):
+    noise = 1e-5 * draw(200, 16, 16)
+    noise = (noise + noise.mT) * (1 - torch.eye(16, dtype=torch.float64))
+    for gram in (torch.ones(16, 16) + noise, torch.eye(16) + noise):
+        entropy = renyi_entropy(gram, order)
+        assert entropy.min() >= 0 and entropy.max() <= 4
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_entropy_ignores_the_trace(order, variables):
+    gram = variables[0]
+    torch.testing.assert_close(renyi_entropy(17.0 * gram, order), renyi_entropy(gram, order))
+
+
+@pytest.mark.parametrize("order", [1.01, 1.5, 2, 3.0])
+def test_entropies_and_informations_equal_numpy_brute_force(order, variables):
+    a, b, y = variables
+    h = partial(brute_entropy, order=order)
+    na, nb, ny = a.numpy(), b.numpy(), y.numpy()
+    pairs = [
+        (renyi_entropy(a, order), h(na)),
+        (joint_entropy(a, y, order=order), h(na, ny)),
+        (joint_entropy(a, b, y, order=order), h(na, nb, ny)),
+        (mutual_information(a, b, order), h(na) + h(nb) - h(na, nb)),
+        (mutual_information(a, y, order), h(na) + h(ny) - h(na, ny)),
+        (
+            conditional_mutual_information(a, y, b, order),
+            h(na, nb) + h(ny, nb) - h(nb) - h(na, ny, nb),
+        ),
+    ]
+    for ours, theirs in pairs:
+        assert float(ours) == pytest.approx(theirs, abs=1e-7)
+        assert abs(theirs) > 1e-3
+
+
+def test_default_order_is_that_of_the_paper(variables):
+    a, b, y = variables
+    assert torch.equal(renyi_entropy(a), renyi_entropy(a, 1.01))
+    assert torch.equal(joint_entropy(a, b), joint_entropy(a, b, order=1.01))
+    assert torch.equal(mutual_information(a, b), mutual_information(a, b, 1.01))
+    ours, explicit = conditional_mutual_information(a, y, b), conditional_mutual_information(a, y, b, 1.01)
+    assert torch.equal(ours, explicit)
+    assert torch.equal(causal_terms(a, b, y).cmi, explicit)
+
+
+def test_order_two_needs_no_eigenvalues_and_equals_their_formula(monkeypatch, variables):
+    a, b, y = variables
+    expected = brute_entropy(a.numpy(), order=2)
+    near = causal_terms(a, b, y, 2 + 1e-7, with_mi=True)
+    monkeypatch.setattr(torch.linalg, "eigvalsh", None)
+    assert float(renyi_entropy(a, 2)) == pytest.approx(expected, abs=1e-10)
+    exact = causal_terms(a, b, y, 2.0, with_mi=True)
+    for left, right in zip(exact, near, strict=True):
+        torch.testing.assert_close(left, right, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", [1 - 1e-5, 1 + 1e-5])
+def test_order_near_one_approaches_shannon(order, variables):
+    values = np.linalg.eigvalsh(variables[0].numpy() / 20)
+    shannon = -sum(v * math.log2(v) for v in values if v > 1e-14)
+    assert float(renyi_entropy(variables[0], order)) == pytest.approx(shannon, abs=1e-4)
+
+
+def test_large_orders_approach_min_entropy(variables):
+    largest = np.linalg.eigvalsh(variables[0].numpy() / 20)[-1]
+    assert float(renyi_entropy(variables[0], 1e5)) == pytest.approx(-math.log2(largest), abs=1e-3)
+
+
+# Mutual informations
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_mutual_information_is_symmetric(order, variables):
+    a, b, y = variables
+    torch.testing.assert_close(mutual_information(a, b, order), mutual_information(b, a, order))
+    torch.testing.assert_close(
+        conditional_mutual_information(a, y, b, order), conditional_mutual_information(y, a, b, order)
+    )
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_informations_do_not_depend_on_sample_order(order, variables):
+    shuffle = torch.randperm(20, generator=torch.Generator().manual_seed(0))
+    shuffled = [gram[shuffle][:, shuffle] for gram in variables]
+    before, after = (causal_terms(*grams, order, with_mi=True) for grams in (variables, shuffled))
+    for left, right in zip(before, after, strict=True):
+        torch.testing.assert_close(left, right)
+
+
+def test_shuffling_one_variable_alone_loses_information():
+    a = draw(40, 2)
+    noise = draw(40, 2, seed=1)
+    gram, other = gaussian_gram(a, 1.0), gaussian_gram(a + 0.1 * noise, 1.0)
+    shuffle = torch.randperm(40, generator=torch.Generator().manual_seed(0))
+    related = mutual_information(gram, other)
+    assert related > mutual_information(gram, other[shuffle][:, shuffle]) + 0.3
+
+
+def test_information_of_a_label_about_itself(variables):
+    _, b, y = variables
+    torch.testing.assert_close(mutual_information(y, y), renyi_entropy(y))
+    zero = torch.zeros((), dtype=torch.float64)
+    torch.testing.assert_close(conditional_mutual_information(b, y, y), zero, rtol=0, atol=1e-9)
+    torch.testing.assert_close(mutual_information(b, torch.ones_like(b)), zero, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("with_mi", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+def test_causal_terms_equal_the_separate_functions(order, with_mi, variables):
+    a, b, y = variables
+    terms = causal_terms(a, b, y, order, with_mi=with_mi)
+    torch.testing.assert_close(terms.independence, mutual_information(a, b, order))
+    torch.testing.assert_close(terms.cmi, conditional_mutual_information(a, y, b, order))
+    if with_mi:
+        torch.testing.assert_close(terms.mi, mutual_information(a, y, order))
+    else:
+        assert terms.mi is None
+
+
+def test_one_eigenvalue_call_each(monkeypatch, variables):
+    a, b, y = variables
+    spectra = []
+    original = torch.linalg.eigvalsh
+
+    def counted(matrices: Tensor) -> Tensor:
+        spectra.append(len(matrices))
+        return original(matrices)
+
+    monkeypatch.setattr(torch.linalg, "eigvalsh", counted)
+    causal_terms(a, b, y)
+    assert spectra == [5]
+    causal_terms(a, b, y, with_mi=True)
+    assert spectra == [5, 7]
+    mutual_information(a, b)
+    conditional_mutual_information(a, y, b)
+    assert spectra == [5, 7, 3, 4]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_batched_equals_loop(order):
+    a, b, y = draw(2, 3, 9, 4), draw(2, 3, 9, 2, seed=1), draw_labels(9)
+    ga, gb, gy = gaussian_gram(a), gaussian_gram(b), label_gram(y)  # gy: one for all, float32
+    terms = causal_terms(ga, gb, gy, order, with_mi=True)
+    assert terms.cmi.shape == (2, 3)
+    for i in range(2):
+        for j in range(3):
+            ka, kb = gaussian_gram(a[i, j]), gaussian_gram(b[i, j])
+            torch.testing.assert_close(ga[i, j], ka)
+            torch.testing.assert_close(hsic(ga, gb)[i, j], hsic(ka, kb))
+            torch.testing.assert_close(renyi_entropy(ga, order)[i, j], renyi_entropy(ka, order))
+            for left, right in zip(terms, causal_terms(ka, kb, gy, order, with_mi=True), strict=True):
+                torch.testing.assert_close(left[i, j], right)
+
+
+def test_results_have_the_dtype_of_the_inputs():
+    for dtype in (torch.float32, torch.float64):
+        a, b = gaussian_gram(draw(6, 2, dtype=dtype)), gaussian_gram(draw(6, 3, dtype=dtype))
+        y = label_gram(draw_labels(6))
+        results = [*causal_terms(a, b, y, with_mi=True), renyi_entropy(a), joint_entropy(a, b), hsic(a, b)]
+        assert {result.dtype for result in results} == {dtype}
+
+
+# Gradients and numbers
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_gradients(order):
+    # Few close samples: no eigenvalue near the floor, where finite differences would straddle the clamp.
+    a, b = draw(6, 3).requires_grad_(), draw(6, 2, seed=1).requires_grad_()
+    y = label_gram(torch.tensor([0, 1, 0, 2, 1, 0]), torch.float64)
+    gram = partial(gaussian_gram, sigma=1.3)
+    assert gradcheck(lambda a: renyi_entropy(gram(a), order), (a,))
+    assert gradcheck(lambda a, b: mutual_information(gram(a), gram(b), order), (a, b))
+    assert gradcheck(lambda a, b: conditional_mutual_information(gram(a), y, gram(b), order), (a, b))
+    assert gradcheck(lambda a, b: tuple(causal_terms(gram(a), gram(b), y, order, with_mi=True)), (a, b))
+    assert gradcheck(lambda a, b: hsic(gram(a), gram(b)), (a, b))
+
+
+def awkward_batches(n: int, d: int, count: int, seed: int) -> Tensor:
+    """float32 (count, n, d): random, duplicates, constant, outliers, dead features; scales 1e-8 to 1e6."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, n, d))
+    x[1::5] = np.take_along_axis(x[1::5], rng.integers(max(n // 4, 1), size=(len(x[1::5]), n, 1)), axis=1)
+    x[2::5] = x[2::5, :1]
+    x[3::5, 0] *= 1e5
+    x[4::5, :, 1:] = 0
+    x += rng.choice([0, 1, 1e4], size=(count, 1, 1))
+    x *= rng.choice([1e-8, 1e-4, 1, 1e3, 1e6], size=(count, 1, 1))
+    return torch.from_numpy(x).float()
+
+
+@pytest.mark.parametrize("order", [1.01, 2])
+@pytest.mark.parametrize(("n", "count"), [(1, 1000), (2, 2500), (3, 2500), (12, 3000), (32, 1000)])
+def test_float32_stays_finite_forward_and_backward(n, count, order):
+    a = awkward_batches(n, 5, count, seed=n).requires_grad_()
+    b = awkward_batches(n, 3, count, seed=n + 100).roll(1, 0).requires_grad_()
+    y = label_gram(draw_labels(count, n, seed=n))
+    ka, kb = gaussian_gram(a), gaussian_gram(b)
+    terms = causal_terms(ka, kb, y, order, with_mi=True)
+    loss = sum(term.sum() for term in terms) + hsic(ka, kb).sum()
+    gradients = torch.autograd.grad(loss, (a, b))
+    for values in (*terms, bandwidth(a), *gradients):
+        assert values.dtype == torch.float32
+        assert torch.isfinite(values).all()
+    assert max(float(term.detach().abs().max()) for term in terms) <= 2 * math.log2(n) + 1e-4
+    if n > 2:
+        assert all(gradient.abs().sum() > 0 for gradient in gradients)
+
+
+# HSIC
+
+
+def test_hsic_equals_brute_force_with_explicit_centring(variables):
+    a, b, y = variables
+    n = 20
+    centring = np.eye(n) - np.ones((n, n)) / n
+    for left, right in ((a, b), (a, y), (b, b)):
+        expected = np.trace(left.numpy() @ centring @ right.numpy() @ centring) / n**2
+        assert float(hsic(left, right)) == pytest.approx(expected, rel=1e-10)
+        torch.testing.assert_close(hsic(left, right), hsic(right, left))
+
+
+def test_hsic_tells_dependent_from_independent():
+    a, other = draw(300, 1), draw(300, 1, seed=1)
+    squared = a.square() + 0.1 * other  # uncorrelated with a, yet a function of it
+    independent, dependent = hsic(gaussian_gram(a, 1.0), gaussian_gram(torch.stack([other, squared]), 1.0))
+    assert 0 <= independent < 3e-3
+    assert dependent > 10 * independent
+
+
+def test_hsic_with_a_constant_is_zero():
+    gram = gaussian_gram(draw(10, 3))
+    assert float(hsic(gram, torch.ones_like(gram))) == pytest.approx(0, abs=1e-12)
+    assert float(hsic(torch.ones(1, 1), torch.ones(1, 1))) == 0
+
+
+# Errors
+
+
+@pytest.mark.parametrize("order", [0, -1.0, 1, 1.0, math.nan, math.inf])
+def test_bad_orders(order):
+    gram = torch.eye(3)
+    for call in (
+        lambda: renyi_entropy(gram, order),
+        lambda: joint_entropy(gram, gram, order=order),
+        lambda: mutual_information(gram, gram, order),
+        lambda: conditional_mutual_information(gram, gram, gram, order),
+        lambda: causal_terms(gram, gram, gram, order),
+    ):
+        with pytest.raises(ValueError, match=f"order must be positive and different from 1, got {order}"):
+            call()
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (5, 3, 4), (3,)])
+def test_gram_must_be_square(shape):
+    for call in (renyi_entropy, lambda gram: hsic(gram, gram), lambda gram: mutual_information(gram, gram)):
+        with pytest.raises(ValueError, match=r"must be square, \(..., n, n\), got \(" + str(shape[0])):
+            call(torch.ones(shape))
+
+
+def test_grams_must_be_over_the_same_samples():
+    for call in (mutual_information, hsic):
+        with pytest.raises(ValueError, match=r"over the same samples, got sizes \[3, 4\]"):
+            call(torch.eye(3), torch.eye(4))
+
+
+def test_bad_samples_widths_and_labels():
+    with pytest.raises(ValueError, match=r"samples must have shape \(..., n, d\), got \(3,\)"):
+        gaussian_gram(torch.ones(3))
+    with pytest.raises(ValueError, match=r"sigma must be positive, got 0.0"):
+        gaussian_gram(torch.ones(3, 2), 0.0)
+    with pytest.raises(ValueError, match="neighbours must be at least 1, got 0"):
+        bandwidth(torch.ones(3, 2), 0)
+    with pytest.raises(ValueError, match=r"labels must be integers, got torch.float32; use gaussian_gram"):
+        label_gram(torch.ones(3))
