@@ -3,11 +3,9 @@
 Research software: it says "causality-inspired" and is not a medical device.
 """
 
-from importlib.metadata import version
-
 from cignn.estimators import CIGNNClassifier, load_model
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
-__version__ = version("cignn")
+__version__ = "0.1.0"
 __all__ = ["CIGNNClassifier", "Explanations", "GraphSet", "load_model"]

@@ -20,9 +20,10 @@ from torch import Tensor
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-SIZE_BLUR = (
-    0.25  # std of the noise on log size by which graphs are sorted into batches: little padding, much chance
-)
+# node pairs in a batch of graphs of different sizes: bounds the time and memory of the largest
+MAX_CELLS = 2**21
+# std of the noise on log size by which graphs are sorted into batches: little padding, much chance
+SIZE_BLUR = 0.25
 
 
 class Graph(NamedTuple):
@@ -455,17 +456,30 @@ class GraphSet:
         """Cut the set into batches of nearly equal length in which graphs of similar size travel together.
 
         Shuffled, chance comes from torch's generator: graphs are sorted by a blurred size, cut, and the
-        batches shuffled.
+        batches shuffled. Batches of very large graphs hold fewer of them.
         """
-        n_batches = max(1, -(-len(self) // batch_size))
+        log_sizes = np.log(self.n_nodes)
         if not shuffle:
-            return np.array_split(np.argsort(self.n_nodes, kind="stable"), n_batches)
-        blurred = np.log(self.n_nodes) + SIZE_BLUR * torch.randn(len(self), dtype=torch.float64).numpy()
-        batches = np.array_split(np.argsort(blurred), n_batches)
-        return [batches[i] for i in torch.randperm(n_batches)]
+            return _cut(np.argsort(-log_sizes, kind="stable"), self.n_nodes, batch_size)
+        blur = SIZE_BLUR * torch.randn(len(self), dtype=torch.float64).numpy()
+        batches = _cut(np.argsort(blur - log_sizes), self.n_nodes, batch_size)
+        return [batches[i] for i in torch.randperm(len(batches))]
 
 
-# -------------------------------------------------------------------- checking
+# --------------------------------------------------------------------- helpers
+
+
+def _cut(order: np.ndarray, sizes: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """Cut graphs, in an order of roughly falling size, into batches of at most ``MAX_CELLS`` padded cells."""
+    batches: list[np.ndarray] = []
+    while len(order):
+        widest = np.maximum.accumulate(sizes[order[:batch_size]])
+        fits = np.arange(1, len(widest) + 1) * widest**2 <= MAX_CELLS
+        if fits.all() or sizes.min() == sizes.max():  # from here on graphs are small enough
+            return batches + np.array_split(order, -(-len(order) // batch_size))
+        batches.append(order[: max(1, fits.sum())])
+        order = order[len(batches[-1]) :]
+    return batches
 
 
 def _ranges(ptr: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

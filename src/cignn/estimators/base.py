@@ -87,6 +87,8 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
             weight = _class_weight(self.class_weight, self.classes_, codes)
             network.get_buffer("feature_scale").copy_(torch.from_numpy(_feature_scale(graphs)))
             network.get_buffer("class_weight").copy_(torch.from_numpy(weight))
+            share = weight * np.bincount(codes) / (weight * np.bincount(codes)).sum()
+            network.get_buffer("label_entropy").fill_(float(-(share * np.log(share)).sum()))
             network.to(device)
             stages = self._stages(settings, network)
             key = _digest(
@@ -100,6 +102,7 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
                     Data(*held_out, settings["batch_size"], device),
                     learning_rate=settings["learning_rate"],
                     weight_decay=settings["weight_decay"],
+                    averaging=settings["averaging"],
                     checkpoint=None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), key),
                     progress=progress,
                 )

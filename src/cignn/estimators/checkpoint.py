@@ -19,6 +19,7 @@ class State:
     """Where training stands: all a checkpoint must bring back, besides network, optimiser and generators."""
 
     epoch: int = 0  # finished epochs over all stages
+    steps: int = 0  # finished gradient steps
     best_epoch: int = 0
     best_score: tuple[float, ...] = ()
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -51,7 +52,9 @@ class Checkpoint:
     path: Path
     key: str
 
-    def save(self, network: nn.Module, average: nn.Module, optimiser: torch.optim.Optimizer, state: State) -> None:
+    def save(
+        self, network: nn.Module, average: nn.Module, optimiser: torch.optim.Optimizer, state: State
+    ) -> None:
         """Write all that is needed to go on, or leave the old file as it was."""
         tensors = {f"network.{k}": v for k, v in network.state_dict().items()}
         tensors |= {f"average.{k}": v for k, v in average.state_dict().items()}
@@ -63,6 +66,7 @@ class Checkpoint:
             tensors["generator.cuda"] = torch.cuda.get_rng_state()
         progress = {
             "epoch": state.epoch,
+            "steps": state.steps,
             "best_epoch": state.best_epoch,
             "best_score": list(state.best_score),
             "history": state.history,
@@ -74,7 +78,7 @@ class Checkpoint:
         os.replace(temporary, self.path)
 
     def load(self, network: nn.Module, average: nn.Module) -> Pending | None:
-        """Bring the network and its average to where the checkpoint left it; None when there is no checkpoint yet."""
+        """Bring the network and its average to where the checkpoint left them; None when there is none."""
         if not self.path.exists():
             return None
         try:
@@ -97,6 +101,7 @@ class Checkpoint:
         average.load_state_dict(_under(tensors, "average."))
         state = State(
             progress["epoch"],
+            progress["steps"],
             progress["best_epoch"],
             tuple(progress["best_score"]),
             progress["history"],

@@ -9,19 +9,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.presets import PRESETS, choice, resolve, whole, widths, within
 from cignn.estimators.training import Stage
 from cignn.explanations import Explanations
-from cignn.graphs import GraphSet
-from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS
+from cignn.graphs import GraphBatch, GraphSet
+from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS, CIGNNOutput
 from cignn.nn.encoder import ACTIVATIONS
 from cignn.nn.layers import LAYERS, READOUTS
+from cignn.nn.subgraph import edge_information
 
-KEEP_START = 0.9  # the share of edges that is free at first; falls by KEEP_STEP every keep_interval epochs
+KEEP_START = 0.9  # the share of edges that is free of charge at first; it falls by steps
 KEEP_STEP = 0.1
+STEPS = 1500  # gradient steps that epochs="auto" makes room for, within the bounds below
+MIN_EPOCHS, MAX_EPOCHS = 60, 200
 
 ARCHITECTURE = (  # the settings the network itself is made of
     "n_causal",
@@ -59,16 +62,17 @@ class CIGNNClassifier(NeuralGraphClassifier):
     classifier : base classifier "gcn", "gat" or "gin"; classifier_hidden, head_hidden : its widths;
         readout : "sum", "mean" or "max"; dropout : in its head
     mask : "stochastic", edges drawn while training, or "soft", edges weighted; keep : share r of edges that
-        is free of charge at the end; keep_interval : epochs between its steps down from 0.9;
-        temperature : of the edge draws
+        is free of charge at the end; keep_anneal : share of stage II in which it falls from 0.9 to there;
+        edge_price : weight of the price of the other edges; temperature : of the edge draws
     separate_products : own projections for the two inner products, reconstruction and subgraph
     train_encoder : whether stage II trains the encoder too
-    epochs : E, of both stages; generative_epochs : E_GC, of stage I
+    epochs : E, of both stages, "auto" for about 1500 steps; generative_epochs : E_GC, of stage I
     reconstruction : weight of the GraphVAE terms in stage II; 0 leaves them to stage I
     causal_weight : λ; order : δ of the Rényi entropies
     causal_effect : "cmi" for I(α;Y|β), "cmi_prediction" for I(α;Ŷ|β), "mi" for I(α;Y), None for none;
         independence : whether I(α;β) is minimised
-    learning_rate, weight_decay, batch_size : of Adam
+    learning_rate, weight_decay, batch_size : of Adam; averaging : factor by which the running average of the
+        weights, which is what is kept, forgets each step; 0 keeps the weights themselves
     class_weight : None, "balanced" or {label: weight}
     validation_fraction : share of graphs set aside in ``fit`` to choose the epoch
     checkpoint : file from which a killed ``fit`` goes on, written after every epoch
@@ -102,7 +106,8 @@ class CIGNNClassifier(NeuralGraphClassifier):
         dropout: float | str = "preset",
         mask: str = "preset",
         keep: float | str = "preset",
-        keep_interval: int | str = "preset",
+        keep_anneal: float | str = "preset",
+        edge_price: float | str = "preset",
         temperature: float | str = "preset",
         separate_products: bool | str = "preset",
         train_encoder: bool | str = "preset",
@@ -115,6 +120,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         independence: bool | str = "preset",
         learning_rate: float | str = "preset",
         weight_decay: float | str = "preset",
+        averaging: float | str = "preset",
         batch_size: int | str = "preset",
         class_weight: Any = None,
         validation_fraction: float = 0.1,
@@ -137,7 +143,8 @@ class CIGNNClassifier(NeuralGraphClassifier):
         self.dropout = dropout
         self.mask = mask
         self.keep = keep
-        self.keep_interval = keep_interval
+        self.keep_anneal = keep_anneal
+        self.edge_price = edge_price
         self.temperature = temperature
         self.separate_products = separate_products
         self.train_encoder = train_encoder
@@ -150,6 +157,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         self.independence = independence
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.averaging = averaging
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
@@ -175,7 +183,11 @@ class CIGNNClassifier(NeuralGraphClassifier):
         }
         for name, options in choices.items():
             choice(settings, name, options)
-        for name in ("n_causal", "n_noncausal", "epochs", "batch_size", "keep_interval"):
+        whole(settings, "batch_size", 1)
+        if settings["epochs"] == "auto":
+            steps = -(-len(graphs) // settings["batch_size"])
+            settings["epochs"] = min(max(MIN_EPOCHS, -(-STEPS // steps)), MAX_EPOCHS)
+        for name in ("n_causal", "n_noncausal", "epochs"):
             whole(settings, name, 1)
         whole(settings, "generative_epochs", 0)
         for name in ("encoder_hidden", "classifier_hidden", "head_hidden"):
@@ -187,10 +199,12 @@ class CIGNNClassifier(NeuralGraphClassifier):
             )
         within(settings, "dropout", 0, 1, include_low=True)
         within(settings, "keep", 0, 1)
+        within(settings, "keep_anneal", 0, 1, include_low=True, include_high=True)
+        within(settings, "averaging", 0, 1, include_low=True)
         within(settings, "learning_rate", 0, math.inf)
         within(settings, "temperature", 0, math.inf)
         within(settings, "encoder_density", 0, 1, include_high=True)
-        for name in ("weight_decay", "reconstruction", "causal_weight"):
+        for name in ("weight_decay", "reconstruction", "causal_weight", "edge_price"):
             within(settings, name, 0, math.inf, include_low=True)
         if not settings["order"] > 0 or settings["order"] == 1:
             raise ValueError(f"order must be positive and different from 1, got {settings['order']}.")
@@ -208,9 +222,15 @@ class CIGNNClassifier(NeuralGraphClassifier):
         stochastic = settings["mask"] == "stochastic"
         subgraph = [*network.subgraph.parameters(), *network.classifier.parameters()]
 
+        falls = math.ceil(settings["keep_anneal"] * epochs) if stochastic else 0
+
         def keep(epoch: int) -> float | None:
-            steps = epoch // settings["keep_interval"]
-            return max(settings["keep"], KEEP_START - KEEP_STEP * steps) if stochastic else None
+            return free_share(epoch, falls, settings["keep"]) if stochastic else None
+
+        def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
+            return settings["edge_price"] * edge_information(
+                out.edge_logits, batch.edge_mask, settings["keep"]
+            )
 
         def begin() -> None:
             network.noisy = settings["train_encoder"]
@@ -229,8 +249,11 @@ class CIGNNClassifier(NeuralGraphClassifier):
             lambda batch, epoch: network.classification_losses(
                 batch, keep(epoch), settings["reconstruction"] > 0
             ),
-            {"classification": 1.0, "edges": 1.0} | causal | dict.fromkeys(vae, settings["reconstruction"]),
-            choose_from=min(epochs - 1, keep_settled(settings)) if stochastic else 0,
+            {"classification": 1.0, "edges": settings["edge_price"]}
+            | causal
+            | dict.fromkeys(vae, settings["reconstruction"]),
+            choose_from=min(epochs - 1, falls),
+            price=price if stochastic else None,
             begin=begin,
         )
         return [first, second]
@@ -254,6 +277,8 @@ class CIGNNClassifier(NeuralGraphClassifier):
         return Explanations(X, weights, self.classes_[predictions])
 
 
-def keep_settled(settings: dict[str, Any]) -> int:
-    """The first epoch of stage II at which the free share of edges has reached ``keep``."""
-    return math.ceil(round((KEEP_START - settings["keep"]) / KEEP_STEP, 6)) * settings["keep_interval"]
+def free_share(epoch: int, falls: int, keep: float) -> float:
+    """The share r of edges free of charge at ``epoch``: 0.9 first, ``keep`` from epoch ``falls`` on."""
+    steps = max(1, math.ceil(round((KEEP_START - keep) / KEEP_STEP, 6)))
+    done = steps if epoch >= falls else epoch * steps // falls
+    return max(keep, KEEP_START - KEEP_STEP * done)

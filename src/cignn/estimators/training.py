@@ -23,6 +23,8 @@ from cignn.graphs import GraphBatch, GraphSet
 
 logger = logging.getLogger(__name__)
 
+WARM_UP = 10  # steps in which the running average of the weights has to forget where they began
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -97,7 +99,7 @@ def train(
                 pending.restore(optimiser, fresh=epoch == 0)
                 pending = None
             started = time.perf_counter()
-            losses = _train_epoch(network, average, stage, epoch, training, optimiser, averaging)
+            losses = _train_epoch(network, average, stage, epoch, training, optimiser, averaging, state)
             scores = evaluate(average, validation, stage.price)
             row = {"epoch": done + 1, "stage": stage.name, **losses}
             row |= {f"validation_{name}": value for name, value in scores.items()}
@@ -129,6 +131,7 @@ def _train_epoch(
     data: Data,
     optimiser: torch.optim.Optimizer,
     averaging: float,
+    state: State,
 ) -> dict[str, float]:
     """One pass over the training graphs; returns the mean of every named term."""
     network.train()
@@ -139,7 +142,8 @@ def _train_epoch(
         optimiser.zero_grad(set_to_none=True)
         total.backward()
         optimiser.step()
-        _follow(average, network, averaging)
+        state.steps += 1
+        _follow(average, network, min(averaging, state.steps / (state.steps + WARM_UP)))
         for name, value in {"loss": total, **losses}.items():
             sums[name] = sums.get(name, torch.zeros((), device=total.device)) + value.detach() * len(batch)
     means = {name: value.item() / len(data.graphs) for name, value in sums.items()}

@@ -46,8 +46,9 @@ class CIGNN(nn.Module):
     ``frozen_encoder`` switches the latent noise off once the encoder is trained.
     """
 
-    feature_scale: Tensor
-    class_weight: Tensor
+    feature_scale: Tensor  # (d,) what node features are divided by
+    class_weight: Tensor  # (classes,)
+    label_entropy: Tensor  # () nats, of the training labels
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class CIGNN(nn.Module):
         )
         self.register_buffer("feature_scale", torch.ones(n_features))
         self.register_buffer("class_weight", torch.ones(n_classes))
+        self.register_buffer("label_entropy", torch.tensor(float(n_classes)).log())
 
     # ----------------------------------------------------------------- passes
 
@@ -127,27 +129,21 @@ class CIGNN(nn.Module):
     def classification_losses(
         self, batch: GraphBatch, keep: float | None = None, generative: bool = False
     ) -> Losses:
-        """Terms of L2, paper eq. (19), and the price of edges above the share ``keep``."""
+        """Terms of L2, paper eq. (19), and the price of edges above the share ``keep``.
+
+        The price is scaled by the squared share of the label's entropy that the batch's predictions explain:
+        a network is not asked to save edges it has not yet learnt to use. With ``generative`` the GraphVAE
+        runs beside the classifier and shapes β: it reads α but does not move it.
+        """
         out = self(batch)
         losses = {"classification": F.cross_entropy(out.logits, batch.y, self.class_weight)}  # type: ignore[arg-type]
         if keep is not None:
-            losses["edges"] = edge_information(out.edge_logits, batch.edge_mask, keep)
-            if getattr(self, "power", 0):
-                ent = self.label_entropy
-                share = (1 - losses["classification"].detach() / ent).clamp(0, 1) ** self.power
-                losses["edges"] = losses["edges"] * share
+            explained = (1 - losses["classification"].detach() / self.label_entropy).clamp(0, 1).square()
+            losses["edges"] = explained * edge_information(out.edge_logits, batch.edge_mask, keep)
         if generative:
-            guard = getattr(self, "guard", 0)
-            a = out.alpha.detach() if guard else out.alpha
-            z = torch.cat([a, out.beta], -1)
-            lat = out.latent
-            if guard == 2:
-                h = self.encoder.embed(batch.x / self.feature_scale, batch.adj, batch.padding).detach()
-                lat = self.encoder.heads(h, batch.adj, batch.padding)
-                z = torch.cat([a, lat.sample()[..., self.n_causal :]], -1)
-            if guard:
-                lat = Latent(lat.mean[..., self.n_causal :], lat.log_std[..., self.n_causal :])
-            losses |= self.reconstruction_losses(lat, z, batch)
+            rest = Latent(out.latent.mean[..., self.n_causal :], out.latent.log_std[..., self.n_causal :])
+            z = torch.cat([out.alpha.detach(), out.beta], -1)
+            losses |= self.reconstruction_losses(rest, z, batch)
         return losses | self.causal_losses(out.alpha, out.beta, out.logits, batch)
 
     def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
