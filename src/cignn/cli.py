@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 app = typer.Typer(
@@ -30,7 +31,7 @@ def main() -> None:
     try:
         app()
     except (ValueError, FileNotFoundError) as error:
-        errors.print(f"[bold red]error[/] {error}", highlight=False)
+        errors.print(f"[bold red]error[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         errors.print("interrupted")
@@ -50,7 +51,7 @@ def root(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the pictures and the model.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for pictures and model.")] = Path("demo"),
     graphs: Annotated[int, typer.Option(min=100, help="Number of graphs to generate.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of graphs, split and training.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,

@@ -90,7 +90,10 @@ class Explanations:
                 self.graphs.node_names,
                 None if self.predictions is None else self.predictions[i],
             )
-        index = np.arange(len(self))[key if isinstance(key, slice) else np.asarray(key)]
+        if not isinstance(key, slice):
+            key = np.asarray(key)
+            key = key if key.size else key.astype(int)  # an empty list picks no explanation
+        index = np.arange(len(self))[key]
         return Explanations(
             self.graphs[index],
             [self.edge_weights[i] for i in index],

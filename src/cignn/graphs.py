@@ -57,10 +57,15 @@ class GraphBatch:
         """The node mask where there is something to mask, else None."""
         return self.mask if self.padded else None
 
-    @property
+    @cached_property
     def edge_mask(self) -> Tensor:
         """(b, n, n) bool: where an edge is."""
         return self.adj != 0
+
+    @cached_property
+    def edges(self) -> Tensor:
+        """(b, n, n) 1 where an edge is, else 0: `edge_mask` as numbers, which multiply faster than truths."""
+        return self.adj.sign().abs_()
 
     @property
     def n_nodes(self) -> Tensor:

@@ -73,18 +73,18 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
             ``validation_fraction`` of ``X`` is set aside, stratified by label
         """
         graphs, labels = _labelled(X, y)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"fit needs at least two classes, got only {self.classes_[0]!r}.")
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"fit needs at least two classes, got only {classes[0]!r}.")
         settings = self._settings(graphs)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        (graphs, codes), held_out = self._validation(graphs, codes, eval_set, seed)
+        (graphs, codes), held_out = self._validation(graphs, codes, classes, eval_set, seed)
         device = resolve_device(self.device)
 
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
-            network = self._build(settings, graphs.n_features, len(self.classes_))
-            weight = _class_weight(self.class_weight, self.classes_, codes)
+            network = self._build(settings, graphs.n_features, len(classes))
+            weight = _class_weight(self.class_weight, classes, codes)
             network.get_buffer("feature_scale").copy_(torch.from_numpy(_feature_scale(graphs)))
             network.get_buffer("class_weight").copy_(torch.from_numpy(weight))
             share = weight * np.bincount(codes) / (weight * np.bincount(codes)).sum()
@@ -92,7 +92,13 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
             network.to(device)
             stages = self._stages(settings, network)
             key = _digest(
-                settings, seed, weight.tolist(), graphs.digest(), codes.tolist(), held_out[0].digest()
+                settings,
+                seed,
+                weight.tolist(),
+                graphs.digest(),
+                codes.tolist(),
+                held_out[0].digest(),
+                held_out[1].tolist(),
             )
             with training_progress(self.verbose, sum(stage.epochs for stage in stages)) as progress:
                 state = train(
@@ -107,6 +113,7 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
                     progress=progress,
                 )
         self.network_ = network
+        self.classes_ = classes
         self.settings_ = settings
         self.n_features_in_ = graphs.n_features
         self.node_names_ = graphs.node_names
@@ -116,7 +123,7 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _validation(
-        self, graphs: GraphSet, codes: np.ndarray, eval_set: Any, seed: int
+        self, graphs: GraphSet, codes: np.ndarray, classes: np.ndarray, eval_set: Any, seed: int
     ) -> tuple[tuple[GraphSet, np.ndarray], tuple[GraphSet, np.ndarray]]:
         """Return training and validation graphs with their class numbers."""
         if eval_set is not None:
@@ -124,19 +131,19 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
                 _labelled(*eval_set) if isinstance(eval_set, tuple) else _labelled(eval_set, None)
             )
             self._check_features(held_out, graphs.n_features)
-            unknown = sorted(set(labels.tolist()) - set(self.classes_.tolist()))
+            unknown = sorted(set(labels.tolist()) - set(classes.tolist()))
             if unknown:
                 raise ValueError(f"eval_set has labels that the training graphs lack: {unknown}.")
-            return (graphs, codes), (held_out, np.searchsorted(self.classes_, labels))
+            return (graphs, codes), (held_out, np.searchsorted(classes, labels))
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction must lie in (0, 1), got {self.validation_fraction}.")
         counts = np.bincount(codes)
         if counts.min() < 2:
-            rare = self.classes_[counts.argmin()]
+            rare = classes[counts.argmin()]
             raise ValueError(
                 f"class {rare!r} has only one graph; add graphs, drop the class or pass eval_set."
             )
-        size = max(len(self.classes_), round(self.validation_fraction * len(graphs)))
+        size = max(len(classes), round(self.validation_fraction * len(graphs)))
         kept, held = train_test_split(
             np.arange(len(graphs)), test_size=size, stratify=codes, random_state=seed
         )
@@ -147,13 +154,12 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the fitted model into a folder: weights as safetensors, everything else as JSON."""
         self._check_is_fitted()
+        params = self.get_params(deep=False)
+        if isinstance(self.class_weight, dict):
+            params["class_weight"] = list(self.class_weight.items())  # JSON would make strings of the labels
         config = {
             "estimator": type(self).__name__,
-            "params": {
-                k: v
-                for k, v in self.get_params(deep=False).items()
-                if k not in ("random_state", "checkpoint")
-            },
+            "params": {k: v for k, v in params.items() if k not in ("random_state", "checkpoint")},
             "settings": self.settings_,
             "classes": self.classes_.tolist(),
             "classes_dtype": self.classes_.dtype.str,
@@ -169,6 +175,8 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
     def _from_saved(cls, config: dict[str, Any], weights: dict[str, torch.Tensor]) -> Self:
         """Make a fitted estimator of what `save` wrote."""
         params = {k: tuple(v) if isinstance(v, list) else v for k, v in config["params"].items()}
+        if isinstance(params["class_weight"], tuple):
+            params["class_weight"] = dict(params["class_weight"])
         estimator = cls(**params)
         estimator.settings_ = {
             k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()
@@ -179,7 +187,8 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
         estimator.best_epoch_ = config["best_epoch"]
         estimator.training_digest_ = config["training_digest"]
         estimator.history_ = pd.DataFrame(**config["history"])
-        network = estimator._build(estimator.settings_, estimator.n_features_in_, len(estimator.classes_))
+        with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced below
+            network = estimator._build(estimator.settings_, estimator.n_features_in_, len(estimator.classes_))
         network.load_state_dict(weights)
         device = resolve_device(estimator.device if torch.cuda.is_available() else "cpu")
         estimator.network_ = network.to(device).eval()
@@ -194,7 +203,8 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: GraphSet) -> np.ndarray:
         """(g,) most probable labels."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        probabilities = self.predict_proba(X)  # says first whether there is anything to predict with
+        return self.classes_[probabilities.argmax(1)]
 
     @torch.no_grad()
     def _forward(self, graphs: GraphSet, read: Any, width: int) -> np.ndarray:
@@ -243,6 +253,8 @@ def _labelled(graphs: Any, y: Sequence | np.ndarray | None) -> tuple[GraphSet, n
         raise TypeError(
             f"expected a GraphSet, got {type(graphs).__name__}; make one with GraphSet.from_arrays."
         )
+    if not len(graphs):
+        raise ValueError("there are no graphs to learn or choose from, got an empty GraphSet.")
     if y is None and graphs.y is None:
         raise ValueError("the graphs carry no labels; pass y or make the GraphSet with y.")
     labels = np.asarray(graphs.y if y is None else y)
@@ -266,7 +278,10 @@ def _class_weight(class_weight: Any, classes: np.ndarray, codes: np.ndarray) -> 
         return np.ones(len(classes), np.float32)
     if isinstance(class_weight, str) and class_weight != "balanced":
         raise ValueError(f'class_weight must be None, "balanced" or a dict, got {class_weight!r}.')
-    return compute_class_weight(class_weight, classes=classes, y=classes[codes]).astype(np.float32)
+    weight = compute_class_weight(class_weight, classes=classes, y=classes[codes]).astype(np.float32)
+    if not (weight > 0).all():
+        raise ValueError(f"class_weight must give every class a positive weight, got {class_weight!r}.")
+    return weight
 
 
 def _digest(*parts: Any) -> str:

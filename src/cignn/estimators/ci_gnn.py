@@ -180,6 +180,9 @@ class CIGNNClassifier(NeuralGraphClassifier):
             "readout": READOUTS,
             "mask": MASKS,
             "causal_effect": CAUSAL_EFFECTS,
+            "separate_products": (True, False),
+            "train_encoder": (True, False),
+            "independence": (True, False),
         }
         for name, options in choices.items():
             choice(settings, name, options)
@@ -203,10 +206,11 @@ class CIGNNClassifier(NeuralGraphClassifier):
         within(settings, "averaging", 0, 1, include_low=True)
         within(settings, "learning_rate", 0, math.inf)
         within(settings, "temperature", 0, math.inf)
-        within(settings, "encoder_density", 0, 1, include_high=True)
+        within(settings, "encoder_density", 0, 1, include_high=True, optional=True)
         for name in ("weight_decay", "reconstruction", "causal_weight", "edge_price"):
             within(settings, name, 0, math.inf, include_low=True)
-        if not settings["order"] > 0 or settings["order"] == 1:
+        within(settings, "order", 0, math.inf)
+        if settings["order"] == 1:
             raise ValueError(f"order must be positive and different from 1, got {settings['order']}.")
         return settings
 

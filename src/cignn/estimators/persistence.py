@@ -24,7 +24,7 @@ CONFIG = "config.json"
 def write_model(path: str | Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
     """Write a model folder; an older one at the same place is replaced only once the new one is whole."""
     path = Path(path)
-    if path.exists() and not (path / CONFIG).is_file() and (path.is_file() or any(path.iterdir())):
+    if path.exists() and not _replaceable(path):
         raise ValueError(f"{path} exists and is not a model folder; choose another path.")
     temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
     temporary.mkdir(parents=True)
@@ -41,6 +41,17 @@ def write_model(path: str | Path, config: dict[str, Any], weights: dict[str, Ten
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def _replaceable(path: Path) -> bool:
+    """Whether a folder is empty or holds a model, whole or damaged, and nothing else."""
+    if not path.is_dir() or not {item.name for item in path.iterdir()} <= {CONFIG, WEIGHTS}:
+        return False
+    try:
+        config = json.loads((path / CONFIG).read_text())
+    except (OSError, ValueError):
+        return True
+    return isinstance(config, dict) and config.get("format") == FORMAT
+
+
 def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read a model folder; refuses a damaged, foreign or newer one."""
     path = Path(path)
@@ -55,6 +66,8 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ValueError(f"{path / CONFIG} is damaged ({error}); save the model again.") from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise ValueError(f"{path} was not written by cignn.")
+    if not isinstance(config.get("format_version"), int):
+        raise ValueError(f"{path / CONFIG} is damaged (no format_version); save the model again.")
     if config["format_version"] > FORMAT_VERSION:
         raise ValueError(
             f"{path} was written by a newer cignn (format {config['format_version']}, this one reads up to "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from numbers import Integral, Real
 from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -21,7 +22,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "mask": "stochastic",
         "keep": 0.1,
         "keep_anneal": 0.6,
-        "edge_price": 0.3,
+        "edge_price": 0.2,
         "temperature": 1.0,
         "separate_products": True,
         "train_encoder": True,
@@ -92,10 +93,11 @@ def choice(settings: dict[str, Any], name: str, options: Collection[Any]) -> Non
 
 
 def whole(settings: dict[str, Any], name: str, low: int) -> None:
-    """Refuse a value that is not a whole number of at least ``low``."""
+    """Refuse a value that is not a whole number of at least ``low``; numpy's become Python's."""
     value = settings[name]
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}.")
+    settings[name] = int(value)
 
 
 def within(
@@ -105,24 +107,23 @@ def within(
     high: float,
     include_low: bool = False,
     include_high: bool = False,
+    optional: bool = False,
 ) -> None:
-    """Refuse a number outside the interval; None passes."""
+    """Refuse a number outside the interval; None passes where ``optional``. numpy's become Python's."""
     value = settings[name]
-    if value is None:
+    if value is None and optional:
         return
-    inside = isinstance(value, (int, float)) and low <= value <= high
+    inside = isinstance(value, Real) and low <= float(value) <= high
     if not inside or (value == low and not include_low) or (value == high and not include_high):
         left, right = "[" if include_low else "(", "]" if include_high else ")"
         raise ValueError(f"{name} must lie in {left}{low}, {high}{right}, got {value!r}.")
+    settings[name] = float(value)
 
 
 def widths(settings: dict[str, Any], name: str) -> tuple[int, ...]:
     """Return a sequence of layer widths as a tuple of positive whole numbers."""
     value = settings[name]
-    try:
-        sizes = tuple(int(size) for size in value)
-    except (TypeError, ValueError):
-        sizes = (0,)
-    if any(size < 1 for size in sizes):
+    sizes = tuple(value) if isinstance(value, Iterable) else (0,)
+    if not all(isinstance(size, Integral) and int(size) > 0 for size in sizes):
         raise ValueError(f"{name} must be positive layer widths such as (64, 64), got {value!r}.")
-    return sizes
+    return tuple(int(size) for size in sizes)

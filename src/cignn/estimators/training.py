@@ -64,6 +64,27 @@ class Data:
             yield self.graphs.batch(index, self.y).to(self.device)
 
 
+class RunningAverage:
+    """A copy of a network whose weights and batch statistics follow those of the network.
+
+    The tensors are listed once: collecting them at every step would take longer than moving them.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = copy.deepcopy(network)
+        pairs = list(zip(self.network.state_dict().values(), network.state_dict().values(), strict=True))
+        self._moving = [pair for pair in pairs if pair[0].is_floating_point()]
+        self._counts = [pair for pair in pairs if not pair[0].is_floating_point()]
+
+    @torch.no_grad()
+    def follow(self, averaging: float) -> None:
+        """Move a step towards the network, forgetting the past by the factor ``averaging``."""
+        mine, theirs = zip(*self._moving, strict=True)
+        torch._foreach_lerp_(mine, theirs, 1 - averaging)
+        for count, new in self._counts:
+            count.copy_(new)
+
+
 def train(
     network: nn.Module,
     stages: Sequence[Stage],
@@ -82,10 +103,10 @@ def train(
     each step; 0 means the weights themselves. Ctrl-C ends the training and keeps the best weights so far.
     """
     state = State()
-    average = copy.deepcopy(network)
+    average = RunningAverage(network)
     optimiser: torch.optim.Optimizer | None = None
     position = [(stage, epoch) for stage in stages for epoch in range(stage.epochs)]
-    pending = checkpoint.load(network, average) if checkpoint is not None else None
+    pending = checkpoint.load(network, average.network) if checkpoint is not None else None
     if pending is not None:
         state = pending.state
     try:
@@ -94,21 +115,21 @@ def train(
                 continue
             if epoch == 0 or optimiser is None:
                 stage.begin()
-                optimiser = torch.optim.Adam(stage.parameters, lr=learning_rate, weight_decay=weight_decay)
+                optimiser = make_optimiser(stage, learning_rate, weight_decay)
             if pending is not None:
                 pending.restore(optimiser, fresh=epoch == 0)
                 pending = None
             started = time.perf_counter()
             losses = _train_epoch(network, average, stage, epoch, training, optimiser, averaging, state)
-            scores = evaluate(average, validation, stage.price)
+            scores = evaluate(average.network, validation, stage.price)
             row = {"epoch": done + 1, "stage": stage.name, **losses}
             row |= {f"validation_{name}": value for name, value in scores.items()}
             row["seconds"] = time.perf_counter() - started
             state.history.append(row)
             state.epoch = done + 1
-            _choose(state, average, stage, epoch, scores)
+            _choose(state, average.network, stage, epoch, scores)
             if checkpoint is not None:
-                checkpoint.save(network, average, optimiser, state)
+                checkpoint.save(network, average.network, optimiser, state)
             if progress is not None:
                 progress(row)
     except KeyboardInterrupt:
@@ -125,7 +146,7 @@ def train(
 
 def _train_epoch(
     network: nn.Module,
-    average: nn.Module,
+    average: RunningAverage,
     stage: Stage,
     epoch: int,
     data: Data,
@@ -135,17 +156,13 @@ def _train_epoch(
 ) -> dict[str, float]:
     """One pass over the training graphs; returns the mean of every named term."""
     network.train()
-    sums: dict[str, Tensor] = {}
+    sums: dict[str, Any] = {}
     for batch in data.batches(shuffle=True):
-        losses = stage.losses(batch, epoch)
-        total = torch.stack([stage.weights[k] * v for k, v in losses.items() if stage.weights.get(k)]).sum()
-        optimiser.zero_grad(set_to_none=True)
-        total.backward()
-        optimiser.step()
+        losses = gradient_step(stage, epoch, batch, optimiser)
         state.steps += 1
-        _follow(average, network, min(averaging, state.steps / (state.steps + WARM_UP)))
-        for name, value in {"loss": total, **losses}.items():
-            sums[name] = sums.get(name, torch.zeros((), device=total.device)) + value.detach() * len(batch)
+        average.follow(min(averaging, state.steps / (state.steps + WARM_UP)))
+        for name, value in losses.items():
+            sums[name] = sums.get(name, 0.0) + value * len(batch)
     means = {name: value.item() / len(data.graphs) for name, value in sums.items()}
     if not np.isfinite(means["loss"]):
         bad = [name for name, value in means.items() if not np.isfinite(value)]
@@ -155,15 +172,21 @@ def _train_epoch(
     return means
 
 
-@torch.no_grad()
-def _follow(average: nn.Module, network: nn.Module, averaging: float) -> None:
-    """Move the running average a step towards the network's weights and batch statistics."""
-    pairs = list(zip(average.state_dict().values(), network.state_dict().values(), strict=True))
-    moving = [pair for pair in pairs if pair[0].is_floating_point()]
-    torch._foreach_lerp_([a for a, _ in moving], [b for _, b in moving], 1 - averaging)
-    for mine, theirs in pairs:
-        if not mine.is_floating_point():
-            mine.copy_(theirs)
+def make_optimiser(stage: Stage, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
+    """Adam on the parameters of a stage; fused: one pass over all of them instead of a dozen each."""
+    return torch.optim.Adam(stage.parameters, lr=learning_rate, weight_decay=weight_decay, fused=True)
+
+
+def gradient_step(
+    stage: Stage, epoch: int, batch: GraphBatch, optimiser: torch.optim.Optimizer
+) -> dict[str, Tensor]:
+    """Take one step of the stage on a batch; returns every named term and their weighted sum, "loss"."""
+    losses = stage.losses(batch, epoch)
+    total = torch.stack([stage.weights[k] * v for k, v in losses.items() if stage.weights.get(k)]).sum()
+    optimiser.zero_grad(set_to_none=True)
+    total.backward()
+    optimiser.step()
+    return {name: value.detach() for name, value in {"loss": total, **losses}.items()}
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ def classification_scores(y_true: np.ndarray, y_pred: np.ndarray) -> dict[str, f
     F1 is that of the second of two classes in sorted order (the patients, where controls are 0), and the
     mean over classes when there are more.
     """
-    classes = np.unique(y_true)
+    classes = np.unique(np.concatenate([y_true, y_pred]))
     average = {"average": "macro"} if len(classes) > 2 else {"pos_label": classes[-1]}
     return {
         "accuracy": float(accuracy_score(y_true, y_pred)),

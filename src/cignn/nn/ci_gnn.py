@@ -14,13 +14,16 @@ from cignn.information import causal_terms, gaussian_gram, hsic, label_gram
 from cignn.nn.classifier import GraphNetwork
 from cignn.nn.decoders import FeatureDecoder, InnerProduct
 from cignn.nn.encoder import GraphEncoder, Latent
-from cignn.nn.layers import mean_readout
+from cignn.nn.layers import mean_readout, zero_padding
 from cignn.nn.subgraph import edge_information, sample_edges
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
 
 Losses = dict[str, Tensor]
+PRICE_FLOOR = (
+    0.2  # share of the edge price due before anything is explained: without it logits run away at once
+)
 
 
 class CIGNNOutput(NamedTuple):
@@ -88,10 +91,10 @@ class CIGNN(nn.Module):
         self.decoders = nn.ModuleDict(
             {
                 "features": FeatureDecoder(n_latent, n_features),
-                "adjacency": InnerProduct(n_latent, projected=separate_products),
+                "adjacency": InnerProduct(n_latent, separate_products, learned=separate_products),
             }
         )
-        self.subgraph = InnerProduct(n_causal, projected=separate_products)
+        self.subgraph = InnerProduct(n_causal, separate_products)
         self.classifier = GraphNetwork(
             n_features, n_classes, classifier, classifier_hidden, head_hidden, readout, dropout
         )
@@ -113,7 +116,7 @@ class CIGNN(nn.Module):
         edge_logits = self.subgraph(alpha)
         sampled = self.training and self.mask == "stochastic"
         prob = sample_edges(edge_logits, self.temperature) if sampled else torch.sigmoid(edge_logits)
-        weights = prob * batch.edge_mask
+        weights = prob * batch.edges
         logits = self.classifier(batch.x / self.feature_scale, batch.adj * prob, batch.padding)
         return CIGNNOutput(logits, edge_logits, weights, alpha, beta, latent)
 
@@ -124,46 +127,51 @@ class CIGNN(nn.Module):
         latent, z = self.encode(batch)
         losses = self.reconstruction_losses(latent, z, batch)
         logits = self(batch).logits if self.causal_effect == "cmi_prediction" else None
-        return losses | self.causal_losses(z[..., : self.n_causal], z[..., self.n_causal :], logits, batch)
+        return losses | self.causal_losses(latent.mean, logits, batch)
 
     def classification_losses(
         self, batch: GraphBatch, keep: float | None = None, generative: bool = False
     ) -> Losses:
         """Terms of L2, paper eq. (19), and the price of edges above the share ``keep``.
 
-        The price is scaled by the squared share of the label's entropy that the batch's predictions explain:
-        a network is not asked to save edges it has not yet learnt to use. With ``generative`` the GraphVAE
+        The price rises with the squared share of the label's entropy that the batch's predictions explain: a
+        network is hardly asked to save edges it has not yet learnt to use. With ``generative`` the GraphVAE
         runs beside the classifier and shapes β: it reads α but does not move it.
         """
         out = self(batch)
         losses = {"classification": F.cross_entropy(out.logits, batch.y, self.class_weight)}  # type: ignore[arg-type]
         if keep is not None:
             explained = (1 - losses["classification"].detach() / self.label_entropy).clamp(0, 1).square()
-            losses["edges"] = explained * edge_information(out.edge_logits, batch.edge_mask, keep)
+            due = PRICE_FLOOR + (1 - PRICE_FLOOR) * explained
+            losses["edges"] = due * edge_information(out.edge_logits, batch.edges, keep)
         if generative:
             rest = Latent(out.latent.mean[..., self.n_causal :], out.latent.log_std[..., self.n_causal :])
             z = torch.cat([out.alpha.detach(), out.beta], -1)
             losses |= self.reconstruction_losses(rest, z, batch)
-        return losses | self.causal_losses(out.alpha, out.beta, out.logits, batch)
+        return losses | self.causal_losses(out.latent.mean, out.logits, batch)
 
     def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
         """‖X − X̂‖_F, ‖A − Â‖_F and KL(q(Z|A,X) ‖ N(0, I)), each a mean over graphs."""
-        nodes = batch.mask.to(z.dtype)
-        x = batch.x / self.feature_scale
-        features = ((x - self.decoders["features"](z)) * nodes.unsqueeze(-1)).flatten(1)
-        pairs = nodes.unsqueeze(1) * nodes.unsqueeze(2)
-        adjacency = (batch.edge_mask.to(z.dtype) - torch.sigmoid(self.decoders["adjacency"](z))) * pairs
+        features = batch.x / self.feature_scale - self.decoders["features"](z)
+        adjacency = batch.edges - torch.sigmoid(self.decoders["adjacency"](z))
+        if batch.padded:
+            adjacency = adjacency * batch.mask.unsqueeze(1).to(z.dtype)
         kl = 0.5 * (latent.mean.square() + (2 * latent.log_std).exp() - 1) - latent.log_std
         return {
-            "features": _norm(features).mean(),
-            "adjacency": _norm(adjacency.flatten(1)).mean(),
-            "kl": ((kl.sum(-1) * nodes).sum(1) / nodes.sum(1)).mean(),
+            "features": _norm(zero_padding(features, batch.padding)).mean(),
+            "adjacency": _norm(zero_padding(adjacency, batch.padding)).mean(),
+            "kl": _node_mean(kl, batch).sum(1).mean(),
         }
 
-    def causal_losses(self, alpha: Tensor, beta: Tensor, logits: Tensor | None, batch: GraphBatch) -> Losses:
-        """I(α; β) and minus the causal effect of α, over the graphs of the batch; HSIC(α, β) beside them."""
-        gram_alpha = gaussian_gram(mean_readout(alpha * batch.mask.unsqueeze(-1), batch.mask))
-        gram_beta = gaussian_gram(mean_readout(beta * batch.mask.unsqueeze(-1), batch.mask))
+    def causal_losses(self, z: Tensor, logits: Tensor | None, batch: GraphBatch) -> Losses:
+        """I(α; β) and minus the causal effect of α, over the graphs of the batch; HSIC(α, β) beside them.
+
+        z : (b, n, K + L), the mean latents: drawn ones, pooled over nodes, are mostly noise, and the
+        estimates would be those of independent samples whatever the encoder does.
+        """
+        pooled = _node_mean(z, batch)
+        gram_alpha = gaussian_gram(pooled[:, : self.n_causal])
+        gram_beta = gaussian_gram(pooled[:, self.n_causal :])
         losses: Losses = {}
         if self.independence or self.causal_effect is not None:
             if self.causal_effect == "cmi_prediction":
@@ -181,6 +189,11 @@ class CIGNN(nn.Module):
         return losses
 
 
+def _node_mean(x: Tensor, batch: GraphBatch) -> Tensor:
+    """Mean over the real nodes of each graph: (b, n, d) → (b, d)."""
+    return mean_readout(zero_padding(x, batch.padding), batch.padding)
+
+
 def _norm(x: Tensor) -> Tensor:
-    """Frobenius norm of each row, with a finite gradient at zero."""
-    return torch.sqrt(x.square().sum(1) + 1e-12)
+    """Frobenius norm of each matrix, (b, n, d) → (b,); its gradient at zero is zero."""
+    return torch.linalg.vector_norm(x.flatten(1), dim=1)

@@ -22,15 +22,26 @@ class Latent(NamedTuple):
 
     def sample(self) -> Tensor:
         """One reparametrised draw, (b, n, d)."""
-        return self.mean + self.log_std.exp() * torch.randn_like(self.mean)
+        return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))
 
 
-def strongest_edges(adj: Tensor, density: float) -> Tensor:
-    """Keep, in each graph of adj : (b, n, n), the given share of node pairs with the largest |weight|."""
-    n = adj.shape[-1]
-    keep = max(1, round(density * n * (n - 1)))  # every pair stands twice
-    threshold = adj.abs().flatten(1).kthvalue(max(1, n * n - keep + 1), dim=1).values
-    return torch.where(adj.abs() >= threshold[:, None, None], adj, torch.zeros_like(adj))
+def strongest_edges(adj: Tensor, density: float, mask: Tensor | None = None) -> Tensor:
+    """Keep, in each graph of adj : (b, n, n), the given share of node pairs with the largest |weight|.
+
+    mask : (b, n), True for real nodes: only pairs of these count; None when all are.
+    """
+    strength = adj.abs().flatten(1)
+    if mask is None:
+        n = adj.shape[-1]
+        keep = max(1, round(density * (n * (n - 1))))  # every pair stands twice
+        if strength.sign().sum(1).max() <= keep:  # sparse enough: to rank the edges would take far longer
+            return adj
+        threshold = strength.kthvalue(max(1, n * n - keep + 1), dim=1).values
+    else:
+        nodes = mask.sum(1).double()
+        place = (density * (nodes * (nodes - 1))).round().long().clamp(min=1) - 1
+        threshold = strength.sort(1, descending=True).values.gather(1, place[:, None]).squeeze(1)
+    return adj * (strength >= threshold[:, None]).to(adj.dtype).view_as(adj)
 
 
 class GraphEncoder(nn.Module):
@@ -67,7 +78,7 @@ class GraphEncoder(nn.Module):
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Latent:
         """Return the latent Gaussian of every node."""
         if self.density is not None:
-            adj = strongest_edges(adj, self.density)
+            adj = strongest_edges(adj, self.density, mask)
         return self.heads(self.embed(x, adj, mask), adj, mask)
 
     def heads(self, h: Tensor, adj: Tensor, mask: Tensor | None = None) -> Latent:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     """Set padded nodes of x : (b, n, d) to zero."""
-    return x if mask is None else x * mask.unsqueeze(-1)
+    return x if mask is None else x * mask.unsqueeze(-1).to(x.dtype)
 
 
 class NodeNorm(nn.BatchNorm1d):
@@ -23,6 +23,8 @@ class NodeNorm(nn.BatchNorm1d):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """x : (b, n, d), zero at padded nodes."""
+        if mask is None and len(x) * x.shape[1] == 1:  # nn.BatchNorm1d refuses to train on a lone node
+            mask = x.new_ones(1, 1, dtype=torch.bool)
         if mask is None or not self.training:
             return zero_padding(super().forward(x.flatten(0, 1)).view_as(x), mask)
         count = mask.sum()
@@ -53,7 +55,10 @@ class GCNLayer(nn.Module):
 
 
 class GINLayer(nn.Module):
-    """Graph isomorphism layer: MLP((1 + eps) x + A x), normalised between its two linear maps."""
+    """Graph isomorphism layer: MLP((1 + eps) x + A x), normalised after each of its two linear maps.
+
+    The sum over neighbours and the first map commute: neighbours are summed where vectors are shorter.
+    """
 
     def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
@@ -65,8 +70,13 @@ class GINLayer(nn.Module):
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return (b, n, d_out)."""
-        x = torch.baddbmm(x * (1 + self.eps), adj, x)
-        x = F.relu(self.norm(zero_padding(self.first(x), mask), mask))
+        first = self.first
+        if first.in_features < first.out_features:
+            x = first(torch.baddbmm(x * (1 + self.eps), adj, x))
+        else:
+            x = F.linear(x, first.weight)
+            x = torch.baddbmm(torch.addcmul(first.bias, x, 1 + self.eps), adj, x)
+        x = torch.relu_(self.norm(zero_padding(x, mask), mask))
         return self.out_norm(zero_padding(self.second(x), mask), mask)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 def sample_edges(edge_logits: Tensor, temperature: float = 1.0) -> Tensor:
@@ -11,9 +14,9 @@ def sample_edges(edge_logits: Tensor, temperature: float = 1.0) -> Tensor:
 
     edge_logits : (b, n, n), symmetric; returns the same shape, symmetric.
     """
-    uniform = torch.rand_like(edge_logits).clamp_(1e-6, 1 - 1e-6)
-    noise = torch.logit(uniform).triu_(1)
-    return torch.sigmoid((edge_logits + noise + noise.transpose(1, 2)) / temperature)
+    noise = torch.rand_like(edge_logits).clamp_(1e-6, 1 - 1e-6).logit_().triu_(1)
+    noise = noise + noise.transpose(1, 2)
+    return torch.sigmoid((edge_logits + noise) / temperature)
 
 
 def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float) -> Tensor:
@@ -22,10 +25,10 @@ def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float) -> Ten
     edge_logits, edge_mask : (b, n, n). Written with softplus: finite however sure the logits are.
     """
     prob = torch.sigmoid(edge_logits)
-    log_odds_keep = torch.logit(torch.tensor(keep, dtype=torch.float64)).item()
-    log_absent_keep = torch.log1p(-torch.tensor(keep, dtype=torch.float64)).item()
-    # p log(p / r) + (1 - p) log((1 - p) / (1 - r)), with log(1 - p) = -softplus(logit)
-    divergence = (
-        prob * (edge_logits - log_odds_keep) - torch.nn.functional.softplus(edge_logits) - log_absent_keep
-    )
+    log_absent_keep = math.log1p(-keep)
+    log_odds_keep = math.log(keep) - log_absent_keep
+    # p log(p / r) + (1 - p) log((1 - p) / (1 - r)), with log(1 - p) = -softplus(logit). The gradient goes
+    # through p alone: p · logit - softplus(logit) changes with the logit beside p by p - p = 0.
+    logits = edge_logits.detach()
+    divergence = prob * (logits - log_odds_keep) - F.softplus(logits) - log_absent_keep
     return (divergence * edge_mask).sum() / edge_mask.sum().clamp(min=1)

@@ -1,0 +1,147 @@
+"""What must hold for the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cignn.datasets
+from cignn import load_model
+from cignn.cli import main
+from cignn.datasets import make_ba2motifs
+
+SCRIPT = Path(sys.executable).parent / "cignn"
+
+
+class Result:
+    """Exit code and what was written, without colours and frames."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+        self.words = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", out + err).split())
+
+
+def command(*arguments: str, cwd: Path | None = None) -> Result:
+    """Run the installed command as a user would."""
+    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, cwd=cwd, timeout=300)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    """Run the command in this process: the same, without the wait for imports."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["cignn", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return Result(left.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
+
+    return run
+
+
+def test_the_installed_command_tells_its_version() -> None:
+    result = command("--version")
+    assert (result.code, result.out, result.err) == (0, f"cignn {version('cignn')}\n", "")
+
+
+def test_info_lists_versions_and_the_device(call) -> None:  # type: ignore[no-untyped-def]
+    result = call("info")
+    assert result.code == 0
+    for word in (f"cignn {version('cignn')}", f"torch {version('torch')}", "python", "device"):
+        assert word in result.words
+
+
+def test_without_a_command_help_is_shown(call) -> None:  # type: ignore[no-untyped-def]
+    result = call()
+    assert "demo" in result.words and "info" in result.words and "no medical device" in result.words
+
+
+@pytest.mark.parametrize("name", ["demo", "info"])
+def test_help_shows_an_example(call, name: str) -> None:  # type: ignore[no-untyped-def]
+    result = call(name, "--help")
+    assert result.code == 0
+    assert f"Example: cignn {name}" in result.words
+
+
+BAD_INPUT = {
+    "unknown option": (["demo", "--colour", "red"], "No such option: --colour"),
+    "unknown command": (["dmo"], "No such command 'dmo'"),
+    "too few graphs": (["demo", "--graphs", "5"], "Invalid value for '--graphs'"),
+    "no number": (["demo", "--graphs", "many"], "Invalid value for '--graphs'"),
+    "negative seed": (["demo", "--seed", "-1"], "Invalid value for '--seed'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD_INPUT.values(), ids=BAD_INPUT.keys())
+def test_bad_input_ends_with_code_two_and_a_clear_line(  # type: ignore[no-untyped-def]
+    call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(*arguments)
+    assert result.code == 2 and words in result.words and not result.out
+    assert "Traceback" not in result.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_input_ends_with_code_two_for_the_installed_command_too(tmp_path: Path) -> None:
+    result = command("demo", "--graphs", "5", cwd=tmp_path)
+    assert result.code == 2 and "--graphs" in result.words and "100" in result.words
+    assert "Traceback" not in result.err and not list(tmp_path.iterdir())
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(call, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "notes.txt").write_text("mine")
+    result = call("demo", "--out", str(tmp_path / "notes.txt"))
+    assert result.code == 2 and "'--out'" in result.words and "is a file" in result.words
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_an_error_is_told_in_one_line_letter_by_letter(  # type: ignore[no-untyped-def]
+    call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = "subjects [a, b] of [/data/old] have no series; " + "drop them " * 20 + "and try again."
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise ValueError(message)
+
+    monkeypatch.setattr(cignn.datasets, "make_ba2motifs", refuse)
+    monkeypatch.setenv("COLUMNS", "80")
+    result = call("demo", "--out", str(tmp_path / "out"))
+    assert result.code == 2 and result.err == f"error {message}\n" and not result.out
+
+
+def test_ctrl_c_ends_without_a_traceback(  # type: ignore[no-untyped-def]
+    call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cignn.datasets, "make_ba2motifs", interrupt)
+    result = call("demo", "--out", str(tmp_path / "out"))
+    assert result.code == 130 and "Traceback" not in result.err
+
+
+def test_the_demo_trains_saves_and_draws(tmp_path: Path) -> None:
+    result = command("demo", "--graphs", "100", "--out", "new/demo", "--json", cwd=tmp_path)
+    assert result.code == 0, result.err
+    assert result.err == ""
+    figures = json.loads(result.out)
+    for name in ("accuracy", "explanation ROC-AUC", "precision@k"):
+        assert 0 <= figures[name] <= 1
+    assert figures["accuracy"] >= 0.5 and figures["training seconds"] > 0
+    picture, folder = tmp_path / figures["picture"], tmp_path / figures["model"]
+    assert picture.parent == tmp_path / "new" / "demo"
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
+    model = load_model(folder)
+    graphs = make_ba2motifs(10, random_state=1)
+    assert set(model.predict(graphs)) <= {0, 1}
+    assert np.isfinite(np.concatenate(model.explain(graphs).edge_weights)).all()

@@ -1,0 +1,136 @@
+"""What must hold for the scores: each against an example worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cignn import Explanations, GraphSet
+from cignn.evaluation import classification_scores, explanation_roc_auc, precision_at_k
+
+
+def path_graph(weights: list[float], truth: list[int]) -> tuple[GraphSet, list[float]]:
+    """A path whose i-th edge has weight i and truth i, as a set of one graph."""
+    n = len(weights) + 1
+    at = np.arange(len(weights))
+    adj, true = np.zeros((n, n)), np.zeros((n, n), bool)
+    adj[at, at + 1] = adj[at + 1, at] = 1
+    true[at, at + 1] = np.array(truth, bool)
+    return GraphSet.from_arrays([adj], edge_truth=[true]), weights
+
+
+def explained(weights: list[float], truth: list[int]) -> Explanations:
+    graphs, edge_weights = path_graph(weights, truth)
+    return Explanations(graphs, [np.array(edge_weights)])
+
+
+RANKINGS = {
+    #  weights, truth, area, precision among as many edges as are true
+    "perfect": ([0.9, 0.8, 0.2, 0.1], [1, 1, 0, 0], 1.0, 1.0),
+    "inverted": ([0.1, 0.2, 0.8, 0.9], [1, 1, 0, 0], 0.0, 0.0),
+    "one of two": ([0.9, 0.2, 0.8, 0.1], [1, 1, 0, 0], 3 / 4, 1 / 2),
+    "constant": ([0.5] * 5, [1, 0, 0, 0, 1], 1 / 2, 2 / 5),
+    "all zero": ([0.0] * 4, [1, 0, 0, 0], 1 / 2, 1 / 4),
+    # pairs (true, false): 0.9 beats 0.5 and 0.1, 0.5 ties with 0.5 and beats 0.1
+    "tied at the border": ([0.9, 0.5, 0.5, 0.1], [1, 1, 0, 0], 3.5 / 4, (1 + 1 / 2) / 2),
+    # of three places one is taken by the heaviest, false, edge; the other two are drawn from three, two true
+    "tied over more places": ([0.9, 0.5, 0.5, 0.5, 0.1], [0, 1, 1, 0, 1], (0.5 + 0.5) / 6, (2 * 2 / 3) / 3),
+    "a tie that does not matter": ([0.9, 0.1, 0.1, 0.1], [1, 0, 0, 0], 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize(("weights", "truth", "area", "precision"), RANKINGS.values(), ids=RANKINGS.keys())
+def test_rankings_worked_out_by_hand(
+    weights: list[float], truth: list[int], area: float, precision: float
+) -> None:
+    explanations = explained(weights, truth)
+    assert explanation_roc_auc(explanations) == pytest.approx([area])
+    assert precision_at_k(explanations) == pytest.approx([precision])
+
+
+def test_the_order_of_equal_edges_does_not_matter() -> None:
+    truth = [1, 0, 0, 1, 0, 0]
+    scores = [precision_at_k(explained([0.5] * 6, list(np.roll(truth, shift))))[0] for shift in range(6)]
+    assert scores == pytest.approx([1 / 3] * 6)
+
+
+def test_where_there_is_nothing_to_rank_there_is_no_score() -> None:
+    nothing_true, all_true = explained([0.1, 0.9], [0, 0]), explained([0.1, 0.9], [1, 1])
+    assert math.isnan(explanation_roc_auc(nothing_true)[0]) and math.isnan(precision_at_k(nothing_true)[0])
+    assert math.isnan(explanation_roc_auc(all_true)[0]) and precision_at_k(all_true)[0] == 1
+    no_edges = Explanations(GraphSet.from_arrays([np.zeros((3, 3))]), [[]])
+    truth = [np.zeros((3, 3), bool)]
+    assert math.isnan(explanation_roc_auc(no_edges, truth)[0])
+    assert math.isnan(precision_at_k(no_edges, truth)[0])
+
+
+def test_each_graph_has_its_own_score_and_edges_count_once() -> None:
+    star = np.zeros((4, 4))
+    star[0, 1:] = star[1:, 0] = 1
+    true = np.zeros((4, 4), bool)
+    true[1, 0] = True  # marked in one direction only
+    graphs = GraphSet.from_arrays([star, star[:3, :3]], edge_truth=[true, true[:3, :3]])
+    explanations = Explanations(graphs, [[0.6, 0.9, 0.1], [0.8, 0.2]])
+    np.testing.assert_allclose(explanation_roc_auc(explanations), [0.5, 1.0])
+    np.testing.assert_allclose(precision_at_k(explanations), [0.0, 1.0])
+    np.testing.assert_allclose(precision_at_k(explanations[[1, 0]]), [1.0, 0.0])
+
+
+def test_a_truth_given_overrules_the_graphs_own() -> None:
+    explanations = explained([0.9, 0.1], [1, 0])
+    other = np.zeros((3, 3), bool)
+    other[1, 2] = other[2, 1] = True
+    assert explanation_roc_auc(explanations)[0] == 1
+    assert explanation_roc_auc(explanations, [other])[0] == 0
+    assert precision_at_k(explanations, [other])[0] == 0
+
+
+@pytest.mark.parametrize("score", [explanation_roc_auc, precision_at_k])
+def test_without_truth_there_is_nothing_to_compare_with(score: object) -> None:
+    explanations = Explanations(GraphSet.from_arrays([np.eye(3)[::-1]]), [[0.5]])
+    with pytest.raises(ValueError, match="carry no edge truth; pass truth"):
+        score(explanations)  # type: ignore[operator]
+    with pytest.raises(ValueError, match=r"one matrix per graph \(1\), got 2"):
+        score(explanations, [np.eye(3)] * 2)  # type: ignore[operator]
+
+
+# --------------------------------------------------------------- classification
+
+
+def test_scores_of_two_classes_worked_out_by_hand() -> None:
+    # 3 true positives, 1 false negative, 2 false positives, 4 true negatives
+    y_true = np.array([1] * 4 + [0] * 6)
+    y_pred = np.array([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])
+    expected = {
+        "accuracy": 7 / 10,
+        "f1": 2 * 3 / (2 * 3 + 2 + 1),
+        "mcc": (3 * 4 - 2 * 1) / math.sqrt((3 + 2) * (3 + 1) * (4 + 2) * (4 + 1)),
+    }
+    assert classification_scores(y_true, y_pred) == pytest.approx(expected)
+    words = np.array(["control", "patient"])
+    assert classification_scores(words[y_true], words[y_pred]) == pytest.approx(expected)
+    assert classification_scores(2 * y_true - 1, 2 * y_pred - 1) == pytest.approx(expected)
+
+
+def test_scores_of_three_classes_are_means_over_classes() -> None:
+    y_true, y_pred = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 2, 2, 1])
+    scores = classification_scores(y_true, y_pred)
+    assert scores["accuracy"] == pytest.approx(4 / 6)
+    assert scores["f1"] == pytest.approx((1 + 1 / 2 + 1 / 2) / 3)
+    # MCC = (c·s − Σ p_k t_k) / √((s² − Σ p_k²)(s² − Σ t_k²)), c right of s
+    assert scores["mcc"] == pytest.approx((4 * 6 - 12) / (36 - 12))
+
+
+def test_perfect_inverted_and_constant_predictions() -> None:
+    y = np.array([0, 1, 0, 1])
+    assert classification_scores(y, y) == {"accuracy": 1, "f1": 1, "mcc": 1}
+    assert classification_scores(y, 1 - y) == {"accuracy": 0, "f1": 0, "mcc": -1}
+    assert classification_scores(y, np.zeros(4, int)) == {"accuracy": 0.5, "f1": 0, "mcc": 0}
+
+
+def test_a_class_that_only_one_side_has_still_counts() -> None:
+    assert classification_scores(np.array([0, 0]), np.array([0, 1]))["f1"] == 0
+    three = classification_scores(np.array([0, 1, 1]), np.array([0, 1, 2]))
+    assert three["f1"] == pytest.approx((1 + 2 / 3 + 0) / 3)

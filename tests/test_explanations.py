@@ -1,0 +1,231 @@
+"""What must hold for explanations: one weight in [0, 1] per edge, whoever found it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from cignn import CIGNNClassifier, GraphSet
+from cignn.explanations import Explanation, Explanations
+
+NAMES = ["left", "right", "front", "back"]
+
+
+def matrix(n: int, edges: dict[tuple[int, int], float]) -> np.ndarray:
+    out = np.zeros((n, n), np.float32)
+    for (source, target), weight in edges.items():
+        out[source, target] = out[target, source] = weight
+    return out
+
+
+@pytest.fixture
+def ragged() -> Explanations:
+    """Three graphs of 4, 3 and 2 nodes, the last without an edge."""
+    graphs = GraphSet.from_arrays(
+        [matrix(4, {(0, 1): 1, (1, 2): -2, (0, 3): 0.5}), matrix(3, {(0, 2): 1, (1, 2): 1}), matrix(2, {})],
+        y=[1, 0, 1],
+    )
+    return Explanations(graphs, [[0.2, 0.9, 0.5], [1.0, 0.0], []], np.array(["b", "a", "b"]))
+
+
+@pytest.fixture
+def aligned() -> Explanations:
+    """Three graphs on the same four named nodes; edge 2–3 is in the first only."""
+    graphs = GraphSet.from_arrays(
+        np.stack([matrix(4, {(0, 1): 1, (2, 3): 1}), matrix(4, {(0, 1): -1}), matrix(4, {(0, 1): 1})]),
+        node_names=NAMES,
+    )
+    return Explanations(graphs, [[0.9, 0.6], [0.3], [0.0]])
+
+
+def heavier(rng: np.random.Generator, n: int) -> np.ndarray:
+    upper = np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.5), 1)
+    return upper + upper.T
+
+
+@pytest.fixture(scope="module")
+def world() -> GraphSet:
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(4, 10, 60)
+    x = [rng.normal(size=(n, 3)) + i % 2 for i, n in enumerate(sizes)]
+    return GraphSet.from_arrays([heavier(rng, n) for n in sizes], x, np.arange(60) % 2)
+
+
+@pytest.fixture(scope="module")
+def fitted(world: GraphSet) -> CIGNNClassifier:
+    widths: dict[str, Any] = {"encoder_hidden": (8, 8), "classifier_hidden": (8, 8), "head_hidden": (8,)}
+    model = CIGNNClassifier(n_causal=6, n_noncausal=2, epochs=4, learning_rate=0.02, random_state=0, **widths)
+    return model.fit(world)
+
+
+# ---------------------------------------------------------------------- weights
+
+
+def test_weights_lie_on_the_edges_and_are_symmetric(ragged: Explanations) -> None:
+    edges = ragged.graphs.edges(0)
+    expected = matrix(4, {tuple(edge): w for edge, w in zip(edges, [0.2, 0.9, 0.5], strict=True)})
+    np.testing.assert_array_equal(ragged[0].weights, expected)
+    assert ragged[2].weights.shape == (2, 2) and not ragged[2].weights.any()
+
+
+def test_a_classifier_explains_every_edge_and_nothing_else(world: GraphSet, fitted: CIGNNClassifier) -> None:
+    explanations = fitted.explain(world)
+    assert isinstance(explanations, Explanations) and len(explanations) == len(world)
+    for ex, graph in zip(explanations, world, strict=True):
+        np.testing.assert_array_equal(ex.weights, ex.weights.T)
+        assert ex.weights.shape == graph.weights.shape and not ex.weights.diagonal().any()
+        np.testing.assert_array_equal(ex.weights != 0, graph.weights != 0)
+        assert ex.weights.min() >= 0 and ex.weights.max() <= 1
+    every = np.concatenate(explanations.edge_weights)
+    assert every.size == world.n_edges.sum() and np.ptp(every) > 0.01
+    np.testing.assert_array_equal(explanations.predictions, fitted.predict(world))
+
+
+def test_relabelling_the_nodes_permutes_the_weights(world: GraphSet, fitted: CIGNNClassifier) -> None:
+    rng = np.random.default_rng(1)
+    orders = [rng.permutation(n) for n in world.n_nodes]
+    moved = GraphSet.from_arrays(
+        [graph.weights[np.ix_(order, order)] for graph, order in zip(world, orders, strict=True)],
+        [graph.x[order] for graph, order in zip(world, orders, strict=True)],
+    )
+    np.testing.assert_allclose(fitted.predict_proba(moved), fitted.predict_proba(world), atol=1e-5)
+    for ex, other, order in zip(fitted.explain(world), fitted.explain(moved), orders, strict=True):
+        np.testing.assert_allclose(other.weights, ex.weights[np.ix_(order, order)], atol=1e-5)
+
+
+# --------------------------------------------------------------------- indexing
+
+
+KEYS = {
+    "list": [2, 0],
+    "negative": [-1],
+    "slice": slice(1, None),
+    "backwards": slice(None, None, -1),
+    "mask": np.array([True, False, True]),
+    "array": np.array([1, 1]),
+    "empty": [],
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
+def test_indexing_picks_graphs_weights_and_predictions_together(ragged: Explanations, key: Any) -> None:
+    some, expected = ragged[key], np.arange(3)[key]
+    assert isinstance(some, Explanations) and len(some) == len(expected)
+    np.testing.assert_array_equal(some.predictions, ragged.predictions[expected])
+    np.testing.assert_array_equal(some.graphs.n_nodes, ragged.graphs.n_nodes[expected])
+    for ex, i in zip(some, expected, strict=True):
+        np.testing.assert_array_equal(ex.weights, ragged[int(i)].weights)
+
+
+def test_a_number_gives_one_explanation(ragged: Explanations, aligned: Explanations) -> None:
+    for i in (1, np.int64(1), -2):
+        one = ragged[i]
+        assert isinstance(one, Explanation)
+        assert one.n_nodes == 3 and one.prediction == "a" and one.node_names is None
+    assert aligned[0].prediction is None and aligned[0].node_names == NAMES
+    assert len(list(ragged)) == 3
+    with pytest.raises(IndexError):
+        ragged[3]
+    with pytest.raises(IndexError):
+        ragged[[0, 3]]
+
+
+def test_repr_tells_how_many_and_how_heavy(ragged: Explanations) -> None:
+    assert repr(ragged) == "Explanations(3 graphs, mean edge weight 0.52)"
+    assert repr(ragged[[]]).startswith("Explanations(0 graphs")
+
+
+# -------------------------------------------------------------------- top edges
+
+
+def test_top_edges_are_the_heaviest_of_each_graph_in_order(ragged: Explanations) -> None:
+    table = ragged.top_edges(2)
+    edges = ragged.graphs.edges(0)
+    assert table.columns.tolist() == ["graph", "source", "target", "weight"]
+    assert table["graph"].tolist() == [0, 0, 1, 1]
+    assert table["weight"].tolist() == pytest.approx([0.9, 0.5, 1.0, 0.0])
+    assert table[["source", "target"]].to_numpy()[:2].tolist() == [edges[1].tolist(), edges[2].tolist()]
+    for row in table.itertuples():
+        assert ragged[row.graph].weights[row.source, row.target] == row.weight
+
+
+def test_more_edges_than_there_are_give_all_of_them(ragged: Explanations) -> None:
+    table = ragged.top_edges(100)
+    assert len(table) == 5 and table["graph"].tolist() == [0, 0, 0, 1, 1]
+    assert len(ragged[2].top_edges(5)) == 0
+    assert ragged[[]].top_edges(5).columns.tolist() == ["graph", "source", "target", "weight"]
+
+
+def test_top_edges_speak_of_nodes_by_name(aligned: Explanations) -> None:
+    expected = pd.DataFrame({"source": ["left", "front"], "target": ["right", "back"], "weight": [0.9, 0.6]})
+    pd.testing.assert_frame_equal(aligned[0].top_edges(), expected, check_dtype=False)
+    assert aligned.top_edges(1)["source"].tolist() == ["left"] * 3
+
+
+@pytest.mark.parametrize("k", [0, -3])
+def test_no_edges_to_show_is_an_error(ragged: Explanations, k: int) -> None:
+    for asked in (ragged, ragged[0]):
+        with pytest.raises(ValueError, match=f"k must be at least 1, got {k}"):
+            asked.top_edges(k)
+
+
+# ------------------------------------------------------------------- group mean
+
+
+def test_the_group_mean_counts_an_absent_edge_as_zero(aligned: Explanations) -> None:
+    mean = aligned.mean()
+    np.testing.assert_allclose(mean.weights, matrix(4, {(0, 1): 0.4, (2, 3): 0.2}), atol=1e-6)
+    assert mean.top_edges(1)[["source", "target"]].to_numpy().tolist() == [["left", "right"]]
+    assert (mean.edges[:, 0] < mean.edges[:, 1]).all()
+
+
+def test_the_mean_of_one_is_itself(aligned: Explanations) -> None:
+    np.testing.assert_allclose(aligned[[0]].mean().weights, aligned[0].weights)
+
+
+def test_no_mean_without_aligned_nodes_or_graphs(ragged: Explanations, aligned: Explanations) -> None:
+    with pytest.raises(ValueError, match="group mean needs aligned graphs"):
+        ragged.mean()
+    with pytest.raises(ValueError, match="at least one explanation, got none"):
+        aligned[[]].mean()
+
+
+# ------------------------------------------------------------ PyTorch Geometric
+
+
+def test_pyg_gets_the_weight_of_each_direction(
+    world: GraphSet, fitted: CIGNNClassifier, ragged: Explanations
+) -> None:
+    for explanations in (ragged, fitted.explain(world)):
+        for theirs, ours, graph in zip(explanations.to_pyg(), explanations, explanations.graphs, strict=True):
+            assert theirs.validate(raise_on_error=True)
+            assert theirs.edge_mask.shape == (2 * len(ours.edges),)
+            source, target = theirs.edge_index.numpy()
+            np.testing.assert_array_equal(theirs.edge_mask.numpy(), ours.weights[source, target])
+            assert set(zip(source.tolist(), target.tolist(), strict=True)) == {
+                (i, j) for i, j in np.argwhere(graph.weights).tolist()
+            }
+            assert torch.equal(theirs.x, torch.from_numpy(graph.x))
+
+
+# ----------------------------------------------------------------------- errors
+
+
+def test_weights_that_do_not_fit_the_graphs_are_refused(ragged: Explanations) -> None:
+    graphs = ragged.graphs
+    with pytest.raises(ValueError, match="expected edge weights for 3 graphs, got 2"):
+        Explanations(graphs, [[0.1] * 3, [0.1] * 2])
+    with pytest.raises(ValueError, match=r"graph 1 has 2 edges, got weights of shape \(3,\)"):
+        Explanations(graphs, [[0.1] * 3, [0.1] * 3, []])
+    with pytest.raises(ValueError, match=r"graph 0 has 3 edges, got weights of shape \(1, 3\)"):
+        Explanations(graphs, [[[0.1] * 3], [0.1] * 2, []])
+
+
+@pytest.mark.parametrize("bad", [1.5, -0.1, np.nan, np.inf])
+def test_weights_outside_the_unit_interval_are_refused(ragged: Explanations, bad: float) -> None:
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\], graph 1 has"):
+        Explanations(ragged.graphs, [[0.0, 0.5, 1.0], [0.1, bad], []])
