@@ -1,1 +1,1 @@
-"""Figures that need time or a peer to compare with; run by `make bench`, never by the tests."""
+"""How fast cignn is: ratios measured side by side in one run, printed by ``python -m benchmarks``."""

@@ -457,6 +457,50 @@ def test_terms_can_be_left_out() -> None:
     assert set(causal_losses(None, LABELS, LOGITS, independence=False)) == {"hsic"}
 
 
+# ------------------------------------------------------------ what is left out
+
+
+def test_the_rest_is_what_the_subgraph_leaves() -> None:
+    """Subgraph and rest add up to the graph, and the rest is read of every fourth graph only."""
+    model, batch = make_model(rest=True).train(), make_batch([6, 4, 7, 5, 3])
+    read: list[Tensor] = []
+    forward = model.classifier.forward
+
+    def record(x: Tensor, adj: Tensor, mask: Tensor | None) -> Tensor:
+        read.append(adj)
+        return forward(x, adj, mask)
+
+    model.classifier.forward = record  # type: ignore[method-assign]
+    out = model(batch)
+    (adj,) = read
+    some = slice(None, None, module.REST_STRIDE)
+    close(adj[: len(batch)], batch.adj * out.edge_weights)
+    close(adj[len(batch) :] + adj[: len(batch)][some], batch.adj[some])
+    assert out.logits.shape == (5, 2) and out.rest_logits is not None and out.rest_logits.shape == (2, 2)
+
+
+def test_the_rest_costs_nothing_where_it_tells_only_how_frequent_classes_are() -> None:
+    model, batch = make_model(rest=True).train(), make_batch([6, 4, 7, 5])
+    share = torch.tensor([0.75, 0.25], dtype=torch.float64)
+    model.class_share.copy_(share)
+    model.label_entropy.fill_(-(share * share.log()).sum())
+    sure = torch.tensor([[9.0, -9.0]], dtype=torch.float64)
+    entropy = model.label_entropy.item()
+    for told, cost in (
+        (share.log()[None], 0.0),
+        (sure, 0.25 * 18 - entropy),
+    ):  # 18: what log-odds 9 : -9 deny
+        model.classifier = Fixed(torch.cat([sure.expand(4, 2), told]))
+        losses = model.classification_losses(batch)
+        assert losses["rest"].item() == pytest.approx(cost, abs=1e-6)
+
+
+def test_the_rest_is_not_read_when_predicting_or_when_not_asked_for() -> None:
+    batch = make_batch([6, 4, 7, 5])
+    assert make_model(rest=True).eval()(batch).rest_logits is None
+    assert "rest" not in make_model().train().classification_losses(batch)
+
+
 # --------------------------------------------------------------- price and limits
 
 

@@ -88,6 +88,7 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
             network.get_buffer("feature_scale").copy_(torch.from_numpy(_feature_scale(graphs)))
             network.get_buffer("class_weight").copy_(torch.from_numpy(weight))
             share = weight * np.bincount(codes) / (weight * np.bincount(codes)).sum()
+            network.get_buffer("class_share").copy_(torch.from_numpy(share))
             network.get_buffer("label_entropy").fill_(float(-(share * np.log(share)).sum()))
             network.to(device)
             stages = self._stages(settings, network)

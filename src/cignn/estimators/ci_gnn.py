@@ -63,7 +63,8 @@ class CIGNNClassifier(NeuralGraphClassifier):
         readout : "sum", "mean" or "max"; dropout : in its head
     mask : "stochastic", edges drawn while training, or "soft", edges weighted; keep : share r of edges that
         is free of charge at the end; keep_anneal : share of stage II in which it falls from 0.9 to there;
-        edge_price : weight of the price of the other edges; temperature : of the edge draws
+        edge_price : weight of the price of the other edges; rest_weight : weight of the demand that the edges
+        left out tell nothing of the class; temperature : of the edge draws
     separate_products : own projections for the two inner products, reconstruction and subgraph
     train_encoder : whether stage II trains the encoder too
     epochs : E, of both stages, "auto" for about 1500 steps; generative_epochs : E_GC, of stage I
@@ -108,6 +109,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         keep: float | str = "preset",
         keep_anneal: float | str = "preset",
         edge_price: float | str = "preset",
+        rest_weight: float | str = "preset",
         temperature: float | str = "preset",
         separate_products: bool | str = "preset",
         train_encoder: bool | str = "preset",
@@ -145,6 +147,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         self.keep = keep
         self.keep_anneal = keep_anneal
         self.edge_price = edge_price
+        self.rest_weight = rest_weight
         self.temperature = temperature
         self.separate_products = separate_products
         self.train_encoder = train_encoder
@@ -207,7 +210,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         within(settings, "learning_rate", 0, math.inf)
         within(settings, "temperature", 0, math.inf)
         within(settings, "encoder_density", 0, 1, include_high=True, optional=True)
-        for name in ("weight_decay", "reconstruction", "causal_weight", "edge_price"):
+        for name in ("weight_decay", "reconstruction", "causal_weight", "edge_price", "rest_weight"):
             within(settings, name, 0, math.inf, include_low=True)
         within(settings, "order", 0, math.inf)
         if settings["order"] == 1:
@@ -215,7 +218,12 @@ class CIGNNClassifier(NeuralGraphClassifier):
         return settings
 
     def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:
-        return CIGNN(n_features, n_classes, **{name: settings[name] for name in ARCHITECTURE})
+        return CIGNN(
+            n_features,
+            n_classes,
+            rest=settings["rest_weight"] > 0,
+            **{name: settings[name] for name in ARCHITECTURE},
+        )
 
     def _stages(self, settings: dict[str, Any], network: nn.Module) -> list[Stage]:
         """Algorithm 1 of the paper: the GraphVAE for E_GC epochs, then the subgraph and the classifier."""
@@ -253,7 +261,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
             lambda batch, epoch: network.classification_losses(
                 batch, keep(epoch), settings["reconstruction"] > 0
             ),
-            {"classification": 1.0, "edges": settings["edge_price"]}
+            {"classification": 1.0, "edges": settings["edge_price"], "rest": settings["rest_weight"]}
             | causal
             | dict.fromkeys(vae, settings["reconstruction"]),
             choose_from=min(epochs - 1, falls),

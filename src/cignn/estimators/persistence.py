@@ -6,11 +6,11 @@ import json
 import os
 import platform
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -80,7 +80,12 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("cignn", "torch", "numpy", "scikit-learn")} | {
+    import sklearn
+
+    import cignn
+
+    modules = {"cignn": cignn, "torch": torch, "numpy": np, "scikit-learn": sklearn}
+    return {name: module.__version__ for name, module in modules.items()} | {
         "python": platform.python_version()
     }
 

@@ -21,16 +21,18 @@ CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
 
 Losses = dict[str, Tensor]
-PRICE_FLOOR = (
-    0.2  # share of the edge price due before anything is explained: without it logits run away at once
-)
+# share of the edge price due before anything is explained: without it logits run away at once
+PRICE_FLOOR = 0.2
+# of every fourth graph the classifier also sees what its subgraph leaves
+REST_STRIDE = 4
 
 
 class CIGNNOutput(NamedTuple):
     """What one pass through CI-GNN gives.
 
     logits : (b, classes); edge_logits, edge_weights : (b, n, n), the latter zero off the graph's edges.
-    alpha : (b, n, K); beta : (b, n, L); latent : the Gaussian they come from.
+    alpha : (b, n, K); beta : (b, n, L); latent : the Gaussian they come from. rest_logits : class logits of
+    what the subgraphs of some graphs leave, or None.
     """
 
     logits: Tensor
@@ -39,6 +41,7 @@ class CIGNNOutput(NamedTuple):
     alpha: Tensor
     beta: Tensor
     latent: Latent
+    rest_logits: Tensor | None = None
 
 
 class CIGNN(nn.Module):
@@ -46,11 +49,12 @@ class CIGNN(nn.Module):
 
     ``separate_products`` gives each of the two inner products, Â and the subgraph, a projection of its own;
     ``mask`` says whether edges are sampled while training ("stochastic") or weighted ("soft");
-    ``frozen_encoder`` switches the latent noise off once the encoder is trained.
+    ``rest`` says whether the edges left out must tell nothing of the class.
     """
 
     feature_scale: Tensor  # (d,) what node features are divided by
     class_weight: Tensor  # (classes,)
+    class_share: Tensor  # (classes,) of the training labels
     label_entropy: Tensor  # () nats, of the training labels
 
     def __init__(
@@ -72,6 +76,7 @@ class CIGNN(nn.Module):
         separate_products: bool = True,
         mask: str = "stochastic",
         temperature: float = 1.0,
+        rest: bool = False,
         causal_effect: str | None = "cmi",
         independence: bool = True,
         order: float = 1.01,
@@ -81,6 +86,7 @@ class CIGNN(nn.Module):
         self.n_causal = n_causal
         self.mask = mask
         self.temperature = temperature
+        self.rest = rest
         self.causal_effect = causal_effect
         self.independence = independence
         self.order = order
@@ -100,6 +106,7 @@ class CIGNN(nn.Module):
         )
         self.register_buffer("feature_scale", torch.ones(n_features))
         self.register_buffer("class_weight", torch.ones(n_classes))
+        self.register_buffer("class_share", torch.full((n_classes,), 1 / n_classes))
         self.register_buffer("label_entropy", torch.tensor(float(n_classes)).log())
 
     # ----------------------------------------------------------------- passes
@@ -116,9 +123,21 @@ class CIGNN(nn.Module):
         edge_logits = self.subgraph(alpha)
         sampled = self.training and self.mask == "stochastic"
         prob = sample_edges(edge_logits, self.temperature) if sampled else torch.sigmoid(edge_logits)
-        weights = prob * batch.edges
-        logits = self.classifier(batch.x / self.feature_scale, batch.adj * prob, batch.padding)
-        return CIGNNOutput(logits, edge_logits, weights, alpha, beta, latent)
+        logits, rest_logits = self.classify(batch, prob)
+        return CIGNNOutput(logits, edge_logits, prob * batch.edges, alpha, beta, latent, rest_logits)
+
+    def classify(self, batch: GraphBatch, prob: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Class logits of the subgraphs and, while training, of what they leave of some graphs.
+
+        Both go through the classifier together, so that its batch statistics are those of one pass.
+        """
+        x, adj, mask = batch.x / self.feature_scale, batch.adj * prob, batch.padding
+        if not (self.training and self.rest):
+            return self.classifier(x, adj, mask), None
+        some = slice(None, None, REST_STRIDE)
+        x, adj = torch.cat([x, x[some]]), torch.cat([adj, batch.adj[some] - adj[some]])
+        logits = self.classifier(x, adj, None if mask is None else torch.cat([mask, mask[some]]))
+        return logits[: len(batch)], logits[len(batch) :]
 
     # ----------------------------------------------------------------- losses
 
@@ -136,10 +155,15 @@ class CIGNN(nn.Module):
 
         The price rises with the squared share of the label's entropy that the batch's predictions explain: a
         network is hardly asked to save edges it has not yet learnt to use. With ``generative`` the GraphVAE
-        runs beside the classifier and shapes β: it reads α but does not move it.
+        runs beside the classifier and shapes β: it reads α but does not move it. With ``rest`` the edges left
+        out must tell nothing of the class: each class then needs evidence of its own in its subgraphs, and
+        what merely goes along with a class does not count.
         """
         out = self(batch)
         losses = {"classification": F.cross_entropy(out.logits, batch.y, self.class_weight)}  # type: ignore[arg-type]
+        if out.rest_logits is not None:
+            known = self.class_share.expand_as(out.rest_logits)
+            losses["rest"] = F.cross_entropy(out.rest_logits, known) - self.label_entropy
         if keep is not None:
             explained = (1 - losses["classification"].detach() / self.label_entropy).clamp(0, 1).square()
             due = PRICE_FLOOR + (1 - PRICE_FLOOR) * explained
@@ -152,8 +176,8 @@ class CIGNN(nn.Module):
 
     def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
         """‖X − X̂‖_F, ‖A − Â‖_F and KL(q(Z|A,X) ‖ N(0, I)), each a mean over graphs."""
-        features = batch.x / self.feature_scale - self.decoders["features"](z)
-        adjacency = batch.edges - torch.sigmoid(self.decoders["adjacency"](z))
+        features = self.decoders["features"](z) - batch.x / self.feature_scale
+        adjacency = torch.sigmoid(self.decoders["adjacency"](z)) - batch.edges
         if batch.padded:
             adjacency = adjacency * batch.mask.unsqueeze(1).to(z.dtype)
         kl = 0.5 * (latent.mean.square() + (2 * latent.log_std).exp() - 1) - latent.log_std

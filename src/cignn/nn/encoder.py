@@ -36,7 +36,9 @@ def strongest_edges(adj: Tensor, density: float, mask: Tensor | None = None) -> 
         keep = max(1, round(density * (n * (n - 1))))  # every pair stands twice
         if strength.sign().sum(1).max() <= keep:  # sparse enough: to rank the edges would take far longer
             return adj
-        threshold = strength.kthvalue(max(1, n * n - keep + 1), dim=1).values
+        row, column = torch.triu_indices(n, n, 1, device=adj.device)
+        pairs = strength.index_select(1, row * n + column)
+        threshold = pairs.kthvalue(len(row) - (keep + 1) // 2 + 1, dim=1).values
     else:
         nodes = mask.sum(1).double()
         place = (density * (nodes * (nodes - 1))).round().long().clamp(min=1) - 1

@@ -15,8 +15,8 @@ def sample_edges(edge_logits: Tensor, temperature: float = 1.0) -> Tensor:
     edge_logits : (b, n, n), symmetric; returns the same shape, symmetric.
     """
     noise = torch.rand_like(edge_logits).clamp_(1e-6, 1 - 1e-6).logit_().triu_(1)
-    noise = noise + noise.transpose(1, 2)
-    return torch.sigmoid((edge_logits + noise) / temperature)
+    logits = edge_logits + (noise + noise.transpose(1, 2))
+    return torch.sigmoid(logits if temperature == 1 else logits / temperature)
 
 
 def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float) -> Tensor:
@@ -29,6 +29,7 @@ def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float) -> Ten
     log_odds_keep = math.log(keep) - log_absent_keep
     # p log(p / r) + (1 - p) log((1 - p) / (1 - r)), with log(1 - p) = -softplus(logit). The gradient goes
     # through p alone: p · logit - softplus(logit) changes with the logit beside p by p - p = 0.
-    logits = edge_logits.detach()
-    divergence = prob * (logits - log_odds_keep) - F.softplus(logits) - log_absent_keep
-    return (divergence * edge_mask).sum() / edge_mask.sum().clamp(min=1)
+    logits, mask = edge_logits.detach(), edge_mask.to(edge_logits.dtype)
+    absent = F.softplus(logits).add_(log_absent_keep).neg_()
+    divergence = torch.addcmul(absent, prob, logits - log_odds_keep)
+    return (divergence * mask).sum() / mask.sum().clamp(min=1)
