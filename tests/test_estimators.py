@@ -273,12 +273,12 @@ def test_history_keeps_every_named_term_of_every_epoch(graphs: GraphSet) -> None
 
 
 def test_the_loss_is_the_weighted_sum_of_its_terms(graphs: GraphSet) -> None:
-    weights = {"reconstruction": 0.3, "edge_price": 2.0, "causal_weight": 0.1}
+    weights = {"reconstruction": 0.3, "edge_price": 2.0, "causal_weight": 0.1, "rest_weight": 0.7}
     model = tiny(generative_epochs=1, mask="stochastic", **weights).fit(graphs)
     first, second = model.history_.iloc[0], model.history_.iloc[-1]
     vae, causal = ["features", "adjacency", "kl"], ["independence", "causal"]
     assert first["loss"] == pytest.approx(first[vae].sum() + 0.1 * first[causal].sum(), rel=1e-4)
-    expected = second["classification"] + 2 * second["edges"] + 0.3 * second[vae].sum()
+    expected = second["classification"] + 2 * second["edges"] + 0.7 * second["rest"] + 0.3 * second[vae].sum()
     assert second["loss"] == pytest.approx(expected + 0.1 * second[causal].sum(), rel=1e-4)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -94,8 +94,9 @@ class _Stacked(NamedTuple):
         return np.full(len(self.weights), self.weights.shape[1])
 
     def edges(self, i: int) -> np.ndarray:
-        present = np.triu(self.weights[i] != 0, 1)
-        return np.stack(np.divmod(np.flatnonzero(present), len(present)), axis=1)  # argwhere is much slower
+        n = self.weights.shape[1]
+        present = (self.weights[i] != 0) & _above_diagonal(n)
+        return np.stack(np.divmod(np.flatnonzero(present), n), axis=1)  # argwhere is much slower
 
     def dense(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.weights[index], self.x[index]
@@ -473,6 +474,12 @@ class GraphSet:
 
 
 # --------------------------------------------------------------------- helpers
+
+
+@cache
+def _above_diagonal(n: int) -> np.ndarray:
+    """(n, n) bool, True above the diagonal: where each undirected edge stands once."""
+    return np.triu(np.ones((n, n), bool), 1)
 
 
 def _cut(order: np.ndarray, sizes: np.ndarray, batch_size: int) -> list[np.ndarray]:
