@@ -40,7 +40,7 @@ def main() -> None:
     where = environment(device)
     print(", ".join(f"{key} {value}" for key, value in where.items()))
     if where["load"] > 0.5:
-        print("other processes are running: only ratios mean anything, and with --threads 1 they mean most")
+        print("the machine is or was busy: trust ratios only, and while others compute those of --threads 1")
     print("medians of works timed in turn, [quartiles]\n")
     rows: dict[str, list[Row]] = {}
     for name, measure in BENCHMARKS.items():
