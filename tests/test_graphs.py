@@ -577,3 +577,13 @@ BAD = {
 def test_bad_input_is_answered_in_words(words: str) -> None:
     with pytest.raises(ValueError, match=words):
         BAD[words]()
+
+
+def test_what_is_known_of_nodes_travels_with_the_graphs():
+    adj = np.ones((3, 4, 4), np.float32)
+    graphs = GraphSet.from_arrays(adj, aligned=True, node_meta={"system": list("abab")})
+    assert graphs[[0, 2]].with_y([0, 1]).node_meta["system"].tolist() == list("abab")
+    with pytest.raises(ValueError, match=r"system must have one entry per node \(4\)"):
+        GraphSet.from_arrays(adj, aligned=True, node_meta={"system": list("aba")})
+    with pytest.raises(ValueError, match="node_meta needs aligned graphs"):
+        GraphSet.from_arrays(adj, node_meta={"system": list("abab")})

@@ -160,6 +160,7 @@ class GraphSet:
     y : (g,) labels of any kind, or None
     groups : (g,) what a split must respect (site, subject, "train"/"test"), or None
     node_names : names of the nodes of an aligned set, or None
+    node_meta : more about the nodes of an aligned set, each (n, ...): "system", "coordinates"
     aligned : whether node i is the same thing in every graph
     meta : further columns, each (g,)
     """
@@ -171,15 +172,24 @@ class GraphSet:
         groups: np.ndarray | None = None,
         node_names: Sequence[str] | None = None,
         meta: Mapping[str, np.ndarray] | None = None,
+        node_meta: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self._store = store
         self.y = None if y is None else np.asarray(y)
         self.groups = None if groups is None else np.asarray(groups)
         self.node_names = None if node_names is None else [str(name) for name in node_names]
         self.meta = {key: np.asarray(column) for key, column in (meta or {}).items()}
+        self.node_meta = {key: np.asarray(column) for key, column in (node_meta or {}).items()}
         for name, column in {"y": self.y, "groups": self.groups, **self.meta}.items():
             if column is not None and column.shape[:1] != (len(self),):
                 raise ValueError(f"{name} must have one entry per graph ({len(self)}), got {column.shape}.")
+        for name, column in self.node_meta.items():
+            if not isinstance(store, _Stacked):
+                raise ValueError(f"node_meta ({name}) needs aligned graphs: node i the same in each.")
+            if column.shape[:1] != store.weights.shape[1:2]:
+                raise ValueError(
+                    f"{name} must have one entry per node ({store.weights.shape[1]}), got {column.shape}."
+                )
 
     # ------------------------------------------------------------------ making
 
@@ -195,6 +205,7 @@ class GraphSet:
         edge_truth: np.ndarray | Sequence[np.ndarray] | None = None,
         aligned: bool | None = None,
         meta: Mapping[str, np.ndarray] | None = None,
+        node_meta: Mapping[str, np.ndarray] | None = None,
     ) -> GraphSet:
         """Make a graph set from dense matrices.
 
@@ -213,6 +224,8 @@ class GraphSet:
         _match("edge_truth", edge_truth, matrices)
         truths = None if edge_truth is None else [_checked_truth(t, i) for i, t in enumerate(edge_truth)]
         rest = {"y": y, "groups": groups, "meta": meta}
+        if node_meta and not aligned:
+            raise ValueError("node_meta needs aligned graphs; pass aligned=True or node_names.")
         if aligned:
             if len({len(matrix) for matrix in matrices}) > 1:
                 sizes = sorted({len(matrix) for matrix in matrices})
@@ -223,7 +236,8 @@ class GraphSet:
             features = weights if x is None else np.stack([np.asarray(f, np.float32) for f in x])
             truth = None if truths is None else np.stack(truths)
             _check_finite(features.reshape(len(features), -1), np.arange(len(features)))
-            return cls(_Stacked(weights, features, truth), node_names=node_names, **rest)  # type: ignore[arg-type]
+            store = _Stacked(weights, features, truth)
+            return cls(store, node_names=node_names, node_meta=node_meta, **rest)  # type: ignore[arg-type]
 
         sizes_ = np.array([len(matrix) for matrix in matrices])
         pairs = [np.argwhere(np.triu(matrix, 1)) for matrix in matrices]
@@ -413,6 +427,7 @@ class GraphSet:
             None if self.groups is None else self.groups[index],
             self.node_names,
             {name: column[index] for name, column in self.meta.items()},
+            self.node_meta,
         )
 
     def __iter__(self) -> Iterator[Graph]:
@@ -428,7 +443,7 @@ class GraphSet:
 
     def with_y(self, y: Sequence | np.ndarray | None) -> GraphSet:
         """Return the same graphs with other labels."""
-        return GraphSet(self._store, y, self.groups, self.node_names, self.meta)  # type: ignore[arg-type]
+        return GraphSet(self._store, y, self.groups, self.node_names, self.meta, self.node_meta)  # type: ignore[arg-type]
 
     def digest(self) -> str:
         """Return a fingerprint of graphs and labels: equal data, equal digest."""
