@@ -6,10 +6,14 @@ from pathlib import Path
 
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.ci_gnn import CIGNNClassifier
+from cignn.estimators.gnn import GNNClassifier
 from cignn.estimators.persistence import read_model
 from cignn.estimators.presets import PRESETS
 
-SAVED: dict[str, type[NeuralGraphClassifier]] = {"CIGNNClassifier": CIGNNClassifier}
+SAVED: dict[str, type[NeuralGraphClassifier]] = {
+    "CIGNNClassifier": CIGNNClassifier,
+    "GNNClassifier": GNNClassifier,
+}
 
 
 def load_model(path: str | Path) -> NeuralGraphClassifier:
@@ -25,4 +29,4 @@ def load_model(path: str | Path) -> NeuralGraphClassifier:
         raise ValueError(f"{path} is damaged: config and weights do not fit ({line}).") from None
 
 
-__all__ = ["PRESETS", "SAVED", "CIGNNClassifier", "NeuralGraphClassifier", "load_model"]
+__all__ = ["PRESETS", "SAVED", "CIGNNClassifier", "GNNClassifier", "NeuralGraphClassifier", "load_model"]

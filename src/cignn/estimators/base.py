@@ -33,7 +33,6 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
     network in ``_build`` and says in ``_stages`` how to train it.
     """
 
-    preset: str
     class_weight: Any
     validation_fraction: float
     checkpoint: str | Path | None
@@ -85,11 +84,7 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
             torch.manual_seed(seed)
             network = self._build(settings, graphs.n_features, len(classes))
             weight = _class_weight(self.class_weight, classes, codes)
-            network.get_buffer("feature_scale").copy_(torch.from_numpy(_feature_scale(graphs)))
-            network.get_buffer("class_weight").copy_(torch.from_numpy(weight))
-            share = weight * np.bincount(codes) / (weight * np.bincount(codes)).sum()
-            network.get_buffer("class_share").copy_(torch.from_numpy(share))
-            network.get_buffer("label_entropy").fill_(float(-(share * np.log(share)).sum()))
+            _tell(network, graphs, codes, weight)
             network.to(device)
             stages = self._stages(settings, network)
             key = _digest(
@@ -266,6 +261,20 @@ def _labelled(graphs: Any, y: Sequence | np.ndarray | None) -> tuple[GraphSet, n
     if labels.dtype.kind == "f" and (labels != np.round(labels)).any():
         raise ValueError("y must hold class labels, got continuous values.")
     return graphs, labels
+
+
+def _tell(network: nn.Module, graphs: GraphSet, codes: np.ndarray, weight: np.ndarray) -> None:
+    """Write the facts of the training set into those buffers of the network that ask for them."""
+    share = weight * np.bincount(codes) / (weight * np.bincount(codes)).sum()
+    facts = {
+        "feature_scale": _feature_scale(graphs),
+        "class_weight": weight,
+        "class_share": share,
+        "label_entropy": np.float64(-(share * np.log(share)).sum()),
+    }
+    for name, buffer in network.named_buffers(recurse=False):
+        if name in facts:
+            buffer.copy_(torch.as_tensor(facts[name]))
 
 
 def _feature_scale(graphs: GraphSet) -> np.ndarray:

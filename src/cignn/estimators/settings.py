@@ -1,0 +1,51 @@
+"""Settings that every neural estimator has, and their checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+from cignn.estimators.presets import choice, whole, widths, within
+from cignn.graphs import GraphSet
+from cignn.nn.layers import LAYERS, READOUTS
+
+STEPS = 1500  # gradient steps that epochs="auto" makes room for, within the bounds below
+MIN_EPOCHS, MAX_EPOCHS = 60, 200
+AUTO_DENSITY = 0.1  # of aligned graphs, which are often complete
+
+# parameters that say how fit runs, not what is fitted
+RUNNING = ("class_weight", "validation_fraction", "checkpoint", "device", "verbose", "random_state")
+
+
+def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
+    """Return the settings of a GNN with its head and its training, checked, "auto" resolved for ``graphs``.
+
+    params : the estimator's parameters, those of `RUNNING` left out of the answer.
+    """
+    settings = {name: value for name, value in params.items() if name not in RUNNING}
+    choices: dict[str, Collection[Any]] = {"kind": LAYERS, "readout": READOUTS}
+    for name, options in choices.items():
+        choice(settings, name, options)
+    whole(settings, "batch_size", 1)
+    if settings["epochs"] == "auto":
+        settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
+    whole(settings, "epochs", 1)
+    for name in ("hidden", "head_hidden"):
+        settings[name] = widths(settings, name)
+    if not settings["hidden"]:
+        raise ValueError("hidden must name at least one layer width such as (64, 64), got ().")
+    within(settings, "dropout", 0, 1, include_low=True)
+    within(settings, "averaging", 0, 1, include_low=True)
+    within(settings, "learning_rate", 0, math.inf)
+    within(settings, "weight_decay", 0, math.inf, include_low=True)
+    if settings["density"] == "auto":
+        settings["density"] = AUTO_DENSITY if graphs.aligned else None
+    within(settings, "density", 0, 1, include_high=True, optional=True)
+    return settings
+
+
+def auto_epochs(n_graphs: int, batch_size: int) -> int:
+    """Epochs that make about `STEPS` gradient steps, within bounds."""
+    steps = -(-n_graphs // batch_size)
+    return min(max(MIN_EPOCHS, -(-STEPS // steps)), MAX_EPOCHS)
