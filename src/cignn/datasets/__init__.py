@@ -1,11 +1,19 @@
-"""Graph sets to learn from: motif generators with edge truth, BA-2Motifs as published, TU folders."""
+"""Cohorts and graph sets to learn from: own data, public data, and generators that know the true edges."""
 
+from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.ba2motifs import load_ba2motifs
+from cignn.datasets.cohort import Cohort, Subject
+from cignn.datasets.cohort_npz import read_npz as load_cohort
 from cignn.datasets.motifs import make_ba2motifs, make_spurious_motifs
 from cignn.datasets.tu import load_tu
 
 __all__ = [
+    "Atlas",
+    "Cohort",
+    "Subject",
+    "aal116",
     "load_ba2motifs",
+    "load_cohort",
     "load_tu",
     "make_ba2motifs",
     "make_spurious_motifs",

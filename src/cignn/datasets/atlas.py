@@ -1,0 +1,150 @@
+"""Brain atlases: names, places and functional systems of the regions behind the nodes of a connectome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+# The nine systems with the colours the paper's figures give them (LaTeX's names as RGB).
+SYSTEMS = {
+    "VN": "#000000",  # visual
+    "SMN": "#a60000",  # somatomotor
+    "DAN": "#ff00de",  # dorsal attention
+    "VAN": "#00ff00",  # ventral attention
+    "LIN": "#ffff00",  # limbic
+    "FPN": "#0000ff",  # frontoparietal
+    "DMN": "#61ffe0",  # default mode
+    "CBL": "#00bf29",  # cerebellum
+    "SBN": "#ad5cff",  # subcortical
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas:
+    """The regions of a parcellation, in the order of a cohort's columns.
+
+    names : (R,) one name per region. coordinates : (R, 3) centres in MNI millimetres, or None.
+    systems : (R,) functional system of each region, or None. colours : system → "#rrggbb", maybe empty.
+    """
+
+    names: list[str]
+    coordinates: np.ndarray | None = None
+    systems: np.ndarray | None = None
+    colours: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [str(name) for name in self.names]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"atlas names must differ, got {', '.join(twice[:5])} more than once.")
+        object.__setattr__(self, "names", names)
+        for name, kind, shape in (("coordinates", float, (len(names), 3)), ("systems", str, (len(names),))):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            array = np.asarray(value, kind)
+            if array.shape != shape:
+                raise ValueError(f"atlas {name} must have shape {shape}, got {array.shape}.")
+            object.__setattr__(self, name, array)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Atlas):
+            return NotImplemented
+        same_places = _same(self.coordinates, other.coordinates) and _same(self.systems, other.systems)
+        return self.names == other.names and self.colours == other.colours and same_places
+
+    def __repr__(self) -> str:
+        systems = "" if self.systems is None else f", {len(set(self.systems))} systems"
+        places = "" if self.coordinates is None else ", with coordinates"
+        return f"Atlas({len(self)} regions{systems}{places})"
+
+    def __getitem__(self, index: Any) -> Atlas:
+        """Return the atlas of the regions at ``index`` (slice, mask or numbers), in that order."""
+        keep = np.arange(len(self))[index]
+        if keep.ndim != 1:
+            raise IndexError("index an atlas with a slice, a mask or an array of region numbers.")
+        coordinates = None if self.coordinates is None else self.coordinates[keep]
+        systems = None if self.systems is None else self.systems[keep]
+        return Atlas([self.names[i] for i in keep], coordinates, systems, self.colours)
+
+    @classmethod
+    def from_table(cls, table: str | Path | pd.DataFrame, colours: dict[str, str] | None = None) -> Atlas:
+        """Make an atlas from a table with one row per region, in the order of the cohort's columns.
+
+        table : a .csv or .tsv file or a DataFrame with the column ``name`` and, where known, ``x``, ``y``,
+        ``z`` (MNI millimetres) and ``system``; further columns are ignored. colours : system → "#rrggbb";
+        the nine systems of `SYSTEMS` have theirs.
+        """
+        source = "the atlas table" if isinstance(table, pd.DataFrame) else str(table)
+        if not isinstance(table, pd.DataFrame):
+            path = Path(table)
+            if not path.is_file():
+                raise FileNotFoundError(
+                    f"{path} does not exist; give a .csv or .tsv file with a column name."
+                )
+            separator = "\t" if path.suffix == ".tsv" else ","
+            table = pd.read_csv(path, sep=separator, encoding="utf-8-sig")
+        table = table.rename(columns=lambda column: str(column).strip().lower())
+        if "name" not in table:
+            raise ValueError(f"{source} has no column name, got {', '.join(map(str, table.columns))}.")
+        have = [axis for axis in "xyz" if axis in table]
+        if have and len(have) < 3:
+            raise ValueError(
+                f"{source} has the columns {', '.join(have)} but needs x, y and z, or none of them."
+            )
+        coordinates = table[["x", "y", "z"]].to_numpy(float) if have else None
+        systems = table["system"].to_numpy(str) if "system" in table else None
+        if colours is None:
+            colours = {s: c for s, c in SYSTEMS.items() if systems is not None and s in systems}
+        return cls(table["name"].astype(str).tolist(), coordinates, systems, dict(colours))
+
+    @classmethod
+    def from_labels(cls, labels: Any, names: Sequence[str] | None = None) -> Atlas:
+        """Make an atlas from a label volume: its regions in ascending order of their labels, 0 left out.
+
+        labels : a NIfTI file or a nibabel image whose voxels are whole numbers; the coordinates are the
+        centroids of the labels in its space. names : one per label; by default "label-<number>".
+        """
+        import nibabel
+
+        image: Any = nibabel.load(labels) if isinstance(labels, (str, Path)) else labels
+        volume = np.asarray(image.dataobj).squeeze()
+        if volume.ndim != 3 or not np.array_equal(volume, np.round(volume)):
+            kind = f"{volume.ndim}-D {volume.dtype} values"
+            raise ValueError(f"a label volume must hold whole numbers in three dimensions, got {kind}.")
+        inside = np.argwhere(volume != 0)
+        found, region = np.unique(volume[tuple(inside.T)].astype(int), return_inverse=True)
+        if not len(found):
+            raise ValueError("the label volume has no label: every voxel is 0.")
+        if names is not None and len(names) != len(found):
+            raise ValueError(f"expected {len(found)} names, one per label of the volume, got {len(names)}.")
+        sums = np.stack([np.bincount(region, inside[:, axis]) for axis in range(3)], axis=1)
+        centroids = nibabel.affines.apply_affine(image.affine, sums / np.bincount(region)[:, None])
+        return cls([f"label-{n}" for n in found] if names is None else list(names), centroids)
+
+
+def aal116() -> Atlas:
+    """Return the AAL atlas: 116 regions with MNI centroids and nine functional systems.
+
+    The systems are VN, SMN, DAN, VAN, LIN, FPN, DMN (largest overlap with the Yeo-7 networks), CBL
+    (cerebellum and vermis) and SBN (caudate, putamen, pallidum, thalamus, hippocampus, amygdala), in the
+    colours of the paper's figures.
+    """
+    table = resources.files("cignn.datasets") / "data" / "aal116.csv"
+    with resources.as_file(table) as path:
+        return Atlas.from_table(path)
+
+
+def _same(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return np.array_equal(a, b)

@@ -1,0 +1,131 @@
+"""Cohorts as one .npz file of plain arrays, nothing pickled.
+
+``series`` (all time points, R) + ``lengths`` (n,), or ``series`` (n, t, R), or ``matrices`` (n, R, R);
+``label`` and optional ``site``, ``subject`` (n,), ``roi`` (R,); and what `Cohort.save` adds:
+``covariate_<name>`` (n,), ``edge_truth``, ``site_truth`` (R, R) and
+``atlas_names``, ``atlas_coordinates``, ``atlas_systems``, ``atlas_colours``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cignn.datasets.atlas import Atlas
+from cignn.datasets.cohort import Cohort, SeriesStack
+
+MISSING = "n/a"  # what BIDS tables write for a missing value
+_COVARIATE = "covariate_"
+
+
+def write_npz(cohort: Cohort, path: str | Path) -> Path:
+    """Write a cohort; an unfinished file never takes the place of a finished one."""
+    path = Path(path)
+    path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+    arrays: dict[str, np.ndarray | None] = {"matrices": cohort.matrices}
+    if cohort.series is not None:
+        stack = cohort.series.compact()
+        arrays |= {"series": stack.values, "lengths": stack.lengths}
+    arrays |= {
+        "label": None if cohort.y is None else _plain(cohort.y),
+        "site": None if cohort.sites is None else _plain(cohort.sites),
+        "subject": cohort.subjects,
+        "roi": np.array(cohort.roi_names, dtype=str),
+        "edge_truth": cohort.edge_truth,
+        "site_truth": cohort.site_truth,
+    }
+    arrays |= {f"{_COVARIATE}{name}": _plain(cohort.covariates[name]) for name in cohort.covariates}
+    if (atlas := cohort.atlas) is not None:
+        arrays |= {
+            "atlas_names": np.array(atlas.names, dtype=str),
+            "atlas_coordinates": atlas.coordinates,
+            "atlas_systems": atlas.systems,
+            "atlas_colours": np.array(list(atlas.colours.items()), dtype=str).reshape(-1, 2),
+        }
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.npz")
+    try:
+        np.savez(unfinished, **{name: array for name, array in arrays.items() if array is not None})  # type: ignore[arg-type]
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+def read_npz(path: str | Path, label: str = "label") -> Cohort:
+    """Read a cohort as it stands; `load_cohort` looks at its content as well."""
+    path = Path(path)
+    arrays = read_arrays(path)
+    if ("series" in arrays) == ("matrices" in arrays):
+        found = ", ".join(arrays) or "nothing"
+        raise ValueError(f"{path} must hold one of the arrays series and matrices, got {found}.")
+    if label not in arrays and label != "label":
+        raise ValueError(f"{path} has no array '{label}' to read labels from, got {', '.join(arrays)}.")
+    series: Any = arrays.get("series")
+    try:
+        if series is not None and series.ndim == 2:
+            if "lengths" not in arrays:
+                raise ValueError(
+                    "stacked series (all time points, ROIs) need an array 'lengths' (subjects,)."
+                )
+            series = SeriesStack(series, arrays["lengths"])
+        return Cohort(
+            series,
+            matrices=arrays.get("matrices"),
+            y=arrays.get(label),
+            sites=arrays.get("site"),
+            subjects=arrays.get("subject"),
+            covariates=_covariates(arrays),
+            roi_names=arrays.get("roi"),  # type: ignore[arg-type]
+            atlas=_atlas(arrays),
+            edge_truth=arrays.get("edge_truth"),
+            site_truth=arrays.get("site_truth"),
+        )
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return all arrays of an .npz file, or say in one line why not."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist; give the .npz file of a cohort.")
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except Exception as error:  # foreign bytes make numpy, zipfile and zlib raise nearly anything
+        raise ValueError(
+            f"{path} is not a readable .npz file of plain arrays; write it with cohort.save or np.savez."
+        ) from error
+
+
+def _plain(column: np.ndarray | pd.Series) -> np.ndarray:
+    """Numbers as numbers, everything else as text."""
+    column = pd.Series(column)
+    if pd.api.types.is_bool_dtype(column) and not column.isna().any():
+        return column.to_numpy(bool)
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy(float, na_value=np.nan) if column.isna().any() else column.to_numpy()
+    return np.array([MISSING if gone else str(v) for v, gone in zip(column, column.isna(), strict=True)], str)
+
+
+def _covariates(arrays: dict[str, np.ndarray]) -> pd.DataFrame | None:
+    columns = {
+        name.removeprefix(_COVARIATE): pd.Series(array).replace(MISSING, np.nan)
+        if array.dtype.kind == "U"
+        else array
+        for name, array in arrays.items()
+        if name.startswith(_COVARIATE)
+    }
+    return pd.DataFrame(columns) if columns else None
+
+
+def _atlas(arrays: dict[str, np.ndarray]) -> Atlas | None:
+    if "atlas_names" not in arrays:
+        return None
+    colours = {str(system): str(colour) for system, colour in arrays.get("atlas_colours", [])}
+    return Atlas(
+        arrays["atlas_names"].tolist(), arrays.get("atlas_coordinates"), arrays.get("atlas_systems"), colours
+    )

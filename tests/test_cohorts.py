@@ -1,0 +1,262 @@
+"""A cohort indexes like an array, keeps its data once and survives a file."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+
+from cignn import Cohort, load_cohort
+from cignn.datasets import Atlas, aal116
+from cignn.datasets.atlas import SYSTEMS
+
+R = 5
+
+
+def cohort(kind: str = "series", n: int = 12, **change: object) -> Cohort:
+    rng = np.random.default_rng(0)
+    matrices = rng.normal(size=(n, R, R))
+    data = {
+        "series": {"series": [rng.normal(size=(20 + i, R)) for i in range(n)]},
+        "matrices": {"matrices": matrices + matrices.swapaxes(1, 2)},
+    }[kind]
+    rest = {
+        "y": np.arange(n) % 2,
+        "sites": np.array(["A", "B", "C"])[np.arange(n) % 3],
+        "covariates": {"age": rng.uniform(8, 40, n), "sex": np.array(["M", "F"])[np.arange(n) // 2 % 2]},
+        "edge_truth": np.eye(R, dtype=bool)[::-1] & ~np.eye(R, dtype=bool),
+    }
+    return Cohort(**(data | rest | change))  # type: ignore[arg-type]
+
+
+KINDS = ["series", "matrices"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_indexes_like_an_array(kind: str) -> None:
+    whole = cohort(kind)
+    mask = whole.y == 1
+    for index in (mask, np.flatnonzero(mask), np.flatnonzero(mask).tolist(), slice(1, None, 2)):
+        part = whole[index]
+        assert isinstance(part, Cohort) and len(part) == 6 and part.shape == (6,)
+        assert part.digest() == whole[mask].digest()
+        for got, i in zip(part, np.flatnonzero(mask), strict=True):
+            want = whole[int(i)]
+            assert (got.subject, got.y, got.site, got.covariates) == (
+                want.subject,
+                want.y,
+                want.site,
+                want.covariates,
+            )
+            np.testing.assert_array_equal(
+                getattr(got, kind.replace("ices", "ix")), getattr(want, kind.replace("ices", "ix"))
+            )
+    assert whole[[3, 1]].subjects.tolist() == ["sub-0004", "sub-0002"]
+    assert whole[mask][[2, 0]].subjects.tolist() == ["sub-0006", "sub-0002"]
+    assert len(whole[[]]) == 0 and whole[-1].subject == "sub-0012"
+    assert whole[[0], ...].subjects.tolist() == ["sub-0001"]
+    with pytest.raises(IndexError):
+        whole[12]
+    with pytest.raises(IndexError, match="one dimension"):
+        whole[np.zeros((2, 2), int)]
+
+
+def test_series_keep_their_lengths_and_share_memory() -> None:
+    whole = cohort()
+    assert whole.lengths is not None and whole.lengths.tolist() == list(range(20, 32))
+    part = whole[[7, 2]]
+    assert [one.shape for one in part.series] == [(27, R), (22, R)]
+    assert all(np.shares_memory(one, whole.series.values) for one in part.series)
+    assert all(one.dtype == np.float32 for one in part.series)
+    stacked = np.random.default_rng(0).normal(size=(4, 30, R)).astype(np.float32)
+    same = Cohort(stacked)
+    assert np.shares_memory(same.series[2], stacked) and same.lengths.tolist() == [30] * 4
+    assert same.digest() == Cohort(list(stacked)).digest()
+
+
+def test_a_selection_travels_without_the_rest() -> None:
+    whole = Cohort(np.random.default_rng(0).normal(size=(100, 50, R)))
+    part = whole[[40, 3]]
+    sent = pickle.dumps(part)
+    assert len(sent) < 20_000
+    assert pickle.loads(sent).digest() == part.digest()
+
+
+class _Mean(BaseEstimator, TransformerMixin):
+    def fit(self, cohort: Cohort, y: object = None) -> _Mean:
+        return self
+
+    def transform(self, cohort: Cohort) -> np.ndarray:
+        return np.array([one.series.mean(0) for one in cohort])
+
+
+class _Majority(ClassifierMixin, BaseEstimator):
+    def fit(self, X: np.ndarray, y: np.ndarray) -> _Majority:
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.top_ = self.classes_[counts.argmax()]
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.top_)
+
+
+def test_scikit_learn_splits_it() -> None:
+    whole = cohort()
+    train, test = train_test_split(whole, test_size=4, stratify=whole.y, random_state=0)
+    assert isinstance(train, Cohort) and sorted([*train.subjects, *test.subjects]) == whole.subjects.tolist()
+    pipe = make_pipeline(_Mean(), _Majority())
+    scores = cross_val_score(pipe, whole, whole.y, groups=whole.sites, cv=LeaveOneGroupOut())
+    assert scores.shape == (3,) and (scores == 0.5).all()
+
+
+def test_what_travels_along() -> None:
+    whole = cohort()
+    matrices = np.zeros((12, R, R))
+    for made in (whole.with_matrices(matrices), whole[:], whole.with_y(whole.y)):
+        assert made.subjects.tolist() == whole.subjects.tolist() and made.roi_names == whole.roi_names
+        np.testing.assert_array_equal(made.edge_truth, whole.edge_truth)
+        pd.testing.assert_frame_equal(made.covariates, whole.covariates)
+    connected = whole.with_matrices(matrices)
+    assert connected.series is None and connected.lengths is None and connected.matrices.dtype == np.float32
+    assert whole.with_y(None).y is None
+    with pytest.raises(ValueError, match=r"matrices must have shape \(12, 5, 5\), got \(12, 4, 4\)"):
+        whole.with_matrices(np.zeros((12, 4, 4)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "y", [np.arange(12) % 2, np.array(["ASD", "TD"] * 6), None], ids=["numbers", "words", "none"]
+)
+def test_saved_and_loaded_is_the_same(tmp_path: Path, kind: str, y: np.ndarray | None) -> None:
+    atlas = Atlas([f"r{i}" for i in range(R)], np.arange(3 * R).reshape(R, 3), ["a"] * R, {"a": "#123456"})
+    missing = {"age": [np.nan, *range(11)], "sex": [None, *"MF" * 5, "M"], "left": [True] * 12}
+    saved = cohort(kind, y=y, atlas=atlas, covariates=missing)
+    path = saved.save(tmp_path / "some.v1")
+    assert path.name == "some.v1.npz" and list(tmp_path.iterdir()) == [path]
+    loaded = load_cohort(path)
+    assert loaded.digest() == saved.digest() and loaded.atlas == atlas
+    pd.testing.assert_frame_equal(loaded.covariates, saved.covariates)
+    part = saved[[5, 2]]
+    assert load_cohort(part.save(tmp_path / "part.npz")).digest() == part.digest()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda c: c[::-1],
+        lambda c: c.with_y(1 - c.y),
+        lambda c: c.with_matrices(np.zeros((12, R, R))),
+        lambda c: cohort(sites=np.array(["A"] * 12)),
+        lambda c: cohort(roi_names=list("abcde")),
+        lambda c: cohort(edge_truth=None),
+        lambda c: cohort(covariates={"age": np.ones(12)}),
+        lambda c: Cohort([s + (i == 3) for i, s in enumerate(c.series)], y=c.y),
+    ],
+)
+def test_digest_tells_cohorts_apart(other: Callable[[Cohort], Cohort]) -> None:
+    assert cohort().digest() == cohort().digest()
+    assert other(cohort()).digest() != cohort().digest()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"series": None}, "exactly one of series and matrices"),
+        ({"matrices": np.zeros((12, R, R))}, "exactly one of series and matrices"),
+        ({"series": None, "matrices": np.zeros((12, R, 4))}, r"matrices must be .*\(12, 5, 4\)"),
+        ({"series": [np.zeros((9, R)), np.zeros((9, 4))]}, r"same number of ROIs, got \[4, 5\]"),
+        ({"series": [np.zeros(9)]}, r"series 0 must be \(time points, ROIs\)"),
+        ({"y": [0, 1]}, r"y must have one entry per subject \(12\)"),
+        ({"sites": [0, 1]}, "sites must have one entry"),
+        ({"subjects": ["a"]}, "subjects must have one entry"),
+        ({"covariates": {"age": [1.0]}}, r"covariates must have one row per subject \(12\), got 1"),
+        ({"roi_names": ["a"]}, "expected 5 roi_names, got 1"),
+        ({"atlas": aal116()}, "the atlas has 116 regions, the data 5 ROIs"),
+        ({"edge_truth": np.triu(np.ones((R, R)), 1)}, "edge_truth must be a symmetric"),
+    ],
+)
+def test_constructor_checks_shapes(change: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        cohort(**change)
+
+
+def test_summary_is_the_demographic_table() -> None:
+    made = Cohort(
+        np.zeros((6, 3, 2)),
+        y=[1, 1, 1, 0, 0, 0],
+        sites=list("AABABB"),
+        covariates={"age": [10, 12, 14, 20, 30, np.nan], "sex": ["male", "M", "F", "F", None, "f"]},
+    )
+    table = made.summary({0: "TD", 1: "ASD"})
+    assert table.index.tolist() == [(s, g) for s in ("all", "A", "B") for g in ("TD", "ASD")]
+    assert table.loc[("all", "ASD")].tolist() == [3, "12.0 ± 2.0", "2/1"]
+    assert table.loc[("all", "TD")].tolist() == [3, "25.0 ± 7.1", "0/2"]
+    assert table.loc[("B", "ASD")].tolist() == [1, "14.0", "0/1"]
+    assert table.loc["all", "subjects"].sum() == table["subjects"].iloc[2:].sum() == 6
+    bare = Cohort(np.zeros((4, 3, 2))).summary()
+    assert bare.index.tolist() == [("all", "all")] and bare["subjects"].tolist() == [4]
+
+
+# ----------------------------------------------------------------------- atlases
+
+
+def test_aal116() -> None:
+    atlas = aal116()
+    assert len(atlas) == 116 and atlas.names[0] == "Precentral_L" and atlas.names[-1] == "Vermis_10"
+    assert set(atlas.systems) == set(SYSTEMS) == set(atlas.colours) and len(SYSTEMS) == 9
+    left = np.array([name.endswith("_L") for name in atlas.names])
+    right = np.array([name.endswith("_R") for name in atlas.names])
+    assert (atlas.coordinates[left, 0] < 0).all() and (atlas.coordinates[right, 0] > 0).all()
+    vermis = np.array(["Vermis" in name or "Cerebe" in name for name in atlas.names])
+    assert (atlas.systems[vermis] == "CBL").all() and vermis.sum() == 26
+
+
+def test_atlas_from_table_and_parts(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {" Name": ["a", "b", "c"], "x": [1, 2, 3], "y": 0.0, "z": 1.5, "system": ["VN", "q", "q"]}
+    )
+    table.to_csv(tmp_path / "a.csv", index=False, encoding="utf-8-sig")
+    table.to_csv(tmp_path / "a.tsv", index=False, sep="\t")
+    atlas = Atlas.from_table(table)
+    assert atlas == Atlas.from_table(tmp_path / "a.csv") == Atlas.from_table(str(tmp_path / "a.tsv"))
+    assert atlas.colours == {"VN": SYSTEMS["VN"]} and atlas.coordinates[1].tolist() == [2, 0, 1.5]
+    part = atlas[[2, 0]]
+    assert part.names == ["c", "a"] and part.systems.tolist() == ["q", "VN"] and part.coordinates[0, 0] == 3
+    assert Atlas.from_table(table[[" Name"]]).coordinates is None
+    with pytest.raises(ValueError, match="needs x, y and z, or none"):
+        Atlas.from_table(table.drop(columns="z"))
+    with pytest.raises(ValueError, match="has no column name"):
+        Atlas.from_table(table.drop(columns=" Name"))
+    with pytest.raises(ValueError, match="names must differ, got a more than once"):
+        Atlas(["a", "b", "a"])
+
+
+def test_atlas_from_a_label_volume() -> None:
+    import nibabel
+
+    volume = np.zeros((6, 6, 6), np.int16)
+    volume[0:2, 0, 0] = 7
+    volume[3, 3, 1:4] = 2
+    affine = np.diag([2.0, 2.0, 2.0, 1.0])
+    affine[:3, 3] = (-10, 0, 5)
+    atlas = Atlas.from_labels(nibabel.Nifti1Image(volume, affine))
+    assert atlas.names == ["label-2", "label-7"]
+    np.testing.assert_allclose(atlas.coordinates, [[-4, 6, 9], [-9, 0, 5]])
+    assert Atlas.from_labels(nibabel.Nifti1Image(volume, affine), ["u", "v"]).names == ["u", "v"]
+    with pytest.raises(ValueError, match="expected 2 names"):
+        Atlas.from_labels(nibabel.Nifti1Image(volume, affine), ["u"])
+    with pytest.raises(ValueError, match="whole numbers"):
+        Atlas.from_labels(nibabel.Nifti1Image(volume / np.float32(3), affine))
+
+
+@pytest.mark.data
+def test_real_label_volume_has_the_tables_centroids(real_data: Callable[[str], Path]) -> None:
+    atlas = Atlas.from_labels(real_data("aal116/aal.nii.gz"), aal116().names)
+    assert np.abs(atlas.coordinates - aal116().coordinates).max() < 1
