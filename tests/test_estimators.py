@@ -15,7 +15,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import recall_score
+from sklearn.metrics import balanced_accuracy_score, recall_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -246,7 +246,31 @@ BAD_CLASS_WEIGHTS = {
     "no dict": ([1.0, 2.0], ["dict", "[1.0, 2.0]"]),
     "zero": ({"common": 0.0, "rare": 1.0}, ["positive", "0.0"]),
     "negative": ({"common": 1.0, "rare": -2.0}, ["positive", "-2.0"]),
+    "no number": ({"common": 1.0, "rare": None}, ["positive", "None"]),
+    "word": ({"common": 1.0, "rare": "much"}, ["positive", "'much'"]),
+    "number": (2.0, ["dict", "2.0"]),
 }
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"common": 1.0, "rare": 4.0}])
+def test_class_weights_choose_the_epoch_too(rare: GraphSet, class_weight: Any) -> None:
+    few = rare[np.flatnonzero(rare.y == "rare").tolist() + list(range(20))]  # not the training set's shares
+    model = tiny(**QUICK | {"learning_rate": 0.1}, class_weight=class_weight).fit(rare, eval_set=few)
+    cost = {"common": 1.0, "rare": np.mean(few.y == "common") / np.mean(few.y == "rare")}
+    counts = np.array([(cost if class_weight == "balanced" else class_weight)[label] for label in few.y])
+    row = model.history_.set_index("epoch").loc[model.best_epoch_]
+    right = model.predict(few) == few.y
+    assert row["validation_accuracy"] == pytest.approx(np.average(right, weights=counts), abs=1e-6)
+    if class_weight == "balanced":
+        assert row["validation_accuracy"] == pytest.approx(balanced_accuracy_score(few.y, model.predict(few)))
+    proba = model.predict_proba(few)[np.arange(len(few)), np.searchsorted(model.classes_, few.y)]
+    assert row["validation_loss"] == pytest.approx(np.average(-np.log(proba), weights=counts), rel=1e-4)
+    assert model.best_epoch_ == best_row(model.history_[6:])  # the free share of edges falls for six epochs
+
+
+def test_an_eval_set_without_a_class_can_be_balanced(rare: GraphSet) -> None:
+    model = tiny(class_weight="balanced").fit(rare, eval_set=rare[rare.y == "common"])
+    assert model.history_[SCORES].notna().all(axis=None)
 
 
 @pytest.mark.parametrize(("class_weight", "words"), BAD_CLASS_WEIGHTS.values(), ids=BAD_CLASS_WEIGHTS.keys())
@@ -534,6 +558,26 @@ def test_a_frozen_encoder_is_the_same_however_long_the_second_stage(graphs: Grap
     assert not all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
+@pytest.mark.parametrize("averaging", [0.0, 0.9])
+@pytest.mark.parametrize("encoder", ["gcn", "gin"])
+def test_a_frozen_encoder_stands_still_with_its_batch_statistics(
+    graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, encoder: str, averaging: float
+) -> None:
+    states: list[dict[str, torch.Tensor]] = []
+    evaluate = training.evaluate
+
+    def spy(network: torch.nn.Module, *rest: Any) -> dict[str, float]:
+        states.append({name: value.clone() for name, value in network.encoder.state_dict().items()})
+        return evaluate(network, *rest)
+
+    monkeypatch.setattr(training, "evaluate", spy)
+    settings = {"generative_epochs": 2, "epochs": 5, "encoder": encoder, "averaging": averaging}
+    network = tiny(preset="paper", **settings).fit(graphs).network_
+    for state in [*states[2:], network.encoder.state_dict()]:
+        assert all(torch.equal(state[name], states[1][name]) for name in state)
+    assert not all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
 def test_a_weight_of_zero_switches_a_term_off(graphs: GraphSet, moved: dict[str, set[str]]) -> None:
     tiny(reconstruction=0.0, causal_weight=0.0).fit(graphs)
     assert "decoders" not in moved["classification"]
@@ -676,6 +720,22 @@ BAD_SETTINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "width fraction": ({"encoder_hidden": (6.7,)}, ["encoder_hidden", "(6.7,)"]),
     "gat width": ({"encoder": "gat", "encoder_hidden": (6,)}, ["GAT", "multiple", "4", "got 6"]),
     "device": ({"device": "tpu"}, ["device", '"auto"', '"cpu"', '"cuda"', "'tpu'"]),
+    "device unknown to torch builds": ({"device": "xla"}, ["device", '"auto"', '"cuda"', "'xla'"]),
+    "device without float64": ({"device": "mps"}, ["device", '"auto"', '"cuda"', "'mps'"]),
+    "device none": ({"device": None}, ["device", '"auto"', "got None"]),
+    "device number": ({"device": 3}, ["device", '"auto"', "got 3"]),
+    "no such cuda": ({"device": "cuda:99"}, ["device", "cuda:99", 'use device="auto"']),
+    "checkpoint": ({"checkpoint": 3}, ["checkpoint", "path", "got 3"]),
+    "preset list": ({"preset": ["paper"]}, ["preset", "'paper'", "['paper']"]),
+    "encoder list": ({"encoder": ["gin"]}, ["encoder", "'gcn'", "['gin']"]),
+    "readout none": ({"readout": None}, ["readout", "'sum'", "got None"]),
+    "readout dict": ({"readout": {}}, ["readout", "'sum'", "got {}"]),
+    "mask array": ({"mask": np.ones(2)}, ["mask", "'soft'", "array"]),
+    "independence array": ({"independence": np.ones(2)}, ["independence", "True", "array"]),
+    "causal_effect list": ({"causal_effect": ["mi"]}, ["causal_effect", "'mi'", "['mi']"]),
+    "validation word": ({"validation_fraction": "x"}, ["validation_fraction", "(0, 1)", "'x'"]),
+    "validation none": ({"validation_fraction": None}, ["validation_fraction", "(0, 1)", "None"]),
+    "validation list": ({"validation_fraction": [0.1]}, ["validation_fraction", "(0, 1)", "[0.1]"]),
     "validation 0": ({"validation_fraction": 0}, ["validation_fraction", "(0, 1)", "got 0"]),
     "validation 1": ({"validation_fraction": 1.0}, ["validation_fraction", "(0, 1)", "1.0"]),
 }
@@ -713,6 +773,8 @@ BAD_LABELS: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
     "nan": (lambda y: with_gap(y, np.nan, float), "no label for graph 7; drop"),
     "none": (lambda y: with_gap(y, None, object), "no label for graph 7; drop"),
     "continuous": (lambda y: y + 0.3, "class labels, got continuous"),
+    "infinite": (lambda y: with_gap(y, np.inf, float), "class labels, got continuous"),
+    "mixed": (lambda y: with_gap(y, "x", object), "labels of one kind, got int, str"),
     "one of a class": (lambda y: with_gap(y, 5, int), "class .*5.* has only one graph"),
 }
 
@@ -754,6 +816,26 @@ def test_other_node_features_are_refused(graphs: GraphSet, fitted: CIGNNClassifi
             ask(few)
     with pytest.raises(ValueError, match="have 1 node features, CIGNNClassifier expects 10"):
         tiny().fit(graphs, eval_set=few)
+
+
+def test_nodes_in_another_order_are_refused() -> None:
+    upper = np.triu(np.random.default_rng(0).normal(size=(30, 4, 4)), 1)
+    adj, y = upper + upper.swapaxes(1, 2), np.arange(30) % 2
+    graphs = GraphSet.from_arrays(adj, y=y, node_names=["a", "b", "c", "d"])
+    other = GraphSet.from_arrays(adj, y=y, node_names=["a", "c", "b", "d"])
+    model = tiny(epochs=1).fit(graphs)
+    for ask in (model.predict, model.explain, lambda g: tiny(epochs=1).fit(graphs, eval_set=g)):
+        with pytest.raises(ValueError, match=r"not those .* learnt from .node 1 is 'c', not 'b'.*same order"):
+            ask(other)
+    assert len(model.predict(GraphSet.from_arrays(adj, aligned=True))) == 30
+
+
+def test_a_split_that_leaves_too_little_to_learn_from(graphs: GraphSet) -> None:
+    assert len(tiny(validation_fraction=0.99).fit(graphs).history_) == 3
+    labels = (np.arange(60) < 2).astype(int)
+    with pytest.raises(ValueError, match=r"no graph of class .*1.* lower validation_fraction \(0\.9\)"):
+        for seed in range(20):
+            tiny(validation_fraction=0.9, random_state=seed, epochs=1).fit(graphs, labels)
 
 
 def test_a_bad_eval_set_is_refused(graphs: GraphSet) -> None:

@@ -120,6 +120,17 @@ def test_class_weights_survive_so_that_the_model_can_be_trained_again(
     np.testing.assert_array_equal(again.predict_proba(graphs), model.predict_proba(graphs))
 
 
+@pytest.mark.parametrize("device", [torch.device("cpu"), "cuda:99"])
+def test_a_model_is_loaded_on_what_there_is(
+    tmp_path: Path, graphs: GraphSet, fitted: CIGNNClassifier, device: Any
+) -> None:
+    model = pickle.loads(pickle.dumps(fitted)).set_params(device=device)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.device == str(device)
+    np.testing.assert_allclose(loaded.predict_proba(graphs), fitted.predict_proba(graphs), rtol=1e-4)
+
+
 def test_numpy_settings_are_saved_as_numbers(tmp_path: Path, graphs: GraphSet) -> None:
     model = tiny(epochs=1, n_causal=np.int64(4), dropout=np.float32(0.25), encoder_hidden=np.array([4, 4]))
     model.fit(graphs).save(tmp_path / "model")
@@ -417,6 +428,24 @@ def test_a_killed_fit_goes_on_to_the_same_numbers(
     assert set(contents(tmp_path)) == {"runs/fit.ckpt"}
 
 
+def test_without_a_random_state_the_checkpoint_keeps_the_seed(
+    tmp_path: Path, graphs: GraphSet, stop: Count
+) -> None:
+    model = tiny(**PAPER, checkpoint=tmp_path / "fit.ckpt", random_state=None)
+    stop(2)
+    with pytest.raises(SystemExit):
+        model.fit(graphs)
+    seed = checkpoint_module.saved_seed(tmp_path / "fit.ckpt")
+    counter = stop(None)
+    model.fit(graphs)
+    assert counter.finished == 4 and model.history_["epoch"].tolist() == [1, 2, 3, 4, 5, 6]
+    other = tiny(**PAPER, checkpoint=tmp_path / "other.ckpt", random_state=None).fit(graphs)
+    assert checkpoint_module.saved_seed(tmp_path / "other.ckpt") != seed
+    assert not np.array_equal(other.predict_proba(graphs), model.predict_proba(graphs))
+    with pytest.raises(ValueError, match="belongs to a training with other settings"):
+        clone(model).set_params(dropout=0.1).fit(graphs)
+
+
 def test_a_fit_killed_again_and_again_still_arrives(tmp_path: Path, graphs: GraphSet, stop: Count) -> None:
     whole = tiny(**PAPER).fit(graphs)
     model = tiny(**PAPER, checkpoint=str(tmp_path / "fit.ckpt"))
@@ -538,7 +567,7 @@ def test_a_checkpoint_of_another_training_is_refused(
     path = tmp_path / "fit.ckpt"
     tiny(epochs=2, checkpoint=path).fit(graphs[:40], eval_set=graphs[40:])
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"fit\.ckpt belongs to a training with other settings or data"):
+    with pytest.raises(ValueError, match=r"fit\.ckpt belongs to .* other settings, data or random_state"):
         fit(tiny(epochs=2, checkpoint=path), graphs)
     assert path.read_bytes() == before
     tiny(epochs=2, checkpoint=path).fit(graphs[:40], eval_set=graphs[40:])

@@ -16,11 +16,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from torch import nn
 
-from cignn.estimators.checkpoint import Checkpoint
+from cignn.estimators.checkpoint import Checkpoint, saved_seed
+from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
 from cignn.estimators.persistence import write_model
+from cignn.estimators.presets import within
 from cignn.estimators.progress import training_progress
 from cignn.estimators.training import Data, Stage, train
 from cignn.graphs import GraphSet
@@ -71,19 +72,18 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
         eval_set : labelled graphs on which the epoch is chosen, or (graphs, labels); by default a share
             ``validation_fraction`` of ``X`` is set aside, stratified by label
         """
-        graphs, labels = _labelled(X, y)
-        classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"fit needs at least two classes, got only {classes[0]!r}.")
+        graphs, labels = labelled(X, y)
+        classes, codes = class_codes(labels)
         settings = self._settings(graphs)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        (graphs, codes), held_out = self._validation(graphs, codes, classes, eval_set, seed)
         device = resolve_device(self.device)
+        path = _path(self.checkpoint)
+        seed = self._seed(path)
+        (graphs, codes), held_out = self._validation(graphs, codes, classes, eval_set, seed)
 
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
             network = self._build(settings, graphs.n_features, len(classes))
-            weight = _class_weight(self.class_weight, classes, codes)
+            weight = class_weights(self.class_weight, classes, codes)
             _tell(network, graphs, codes, weight)
             network.to(device)
             stages = self._stages(settings, network)
@@ -101,11 +101,16 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
                     network,
                     stages,
                     Data(graphs, codes, settings["batch_size"], device),
-                    Data(*held_out, settings["batch_size"], device),
+                    Data(
+                        *held_out,
+                        settings["batch_size"],
+                        device,
+                        score_weights(self.class_weight, weight, held_out[1]),
+                    ),
                     learning_rate=settings["learning_rate"],
                     weight_decay=settings["weight_decay"],
                     averaging=settings["averaging"],
-                    checkpoint=None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), key),
+                    checkpoint=None if path is None else Checkpoint(path, key, seed),
                     progress=progress,
                 )
         self.network_ = network
@@ -118,31 +123,42 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
         self.training_digest_ = graphs.digest()
         return self
 
+    def _seed(self, checkpoint: Path | None) -> int:
+        """Draw the seed of a training; one without a random_state goes on with that of its checkpoint."""
+        saved = None if checkpoint is None or self.random_state is not None else saved_seed(checkpoint)
+        return int(check_random_state(self.random_state).randint(2**31 - 1)) if saved is None else saved
+
     def _validation(
         self, graphs: GraphSet, codes: np.ndarray, classes: np.ndarray, eval_set: Any, seed: int
     ) -> tuple[tuple[GraphSet, np.ndarray], tuple[GraphSet, np.ndarray]]:
         """Return training and validation graphs with their class numbers."""
         if eval_set is not None:
             held_out, labels = (
-                _labelled(*eval_set) if isinstance(eval_set, tuple) else _labelled(eval_set, None)
+                labelled(*eval_set) if isinstance(eval_set, tuple) else labelled(eval_set, None)
             )
-            self._check_features(held_out, graphs.n_features)
-            unknown = sorted(set(labels.tolist()) - set(classes.tolist()))
+            self._check_nodes(held_out, graphs.n_features, graphs.node_names)
+            unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
             if unknown:
                 raise ValueError(f"eval_set has labels that the training graphs lack: {unknown}.")
             return (graphs, codes), (held_out, np.searchsorted(classes, labels))
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction must lie in (0, 1), got {self.validation_fraction}.")
+        within({"validation_fraction": self.validation_fraction}, "validation_fraction", 0, 1)
         counts = np.bincount(codes)
         if counts.min() < 2:
             rare = classes[counts.argmin()]
             raise ValueError(
                 f"class {rare!r} has only one graph; add graphs, drop the class or pass eval_set."
             )
-        size = max(len(classes), round(self.validation_fraction * len(graphs)))
+        size = max(len(classes), round(float(self.validation_fraction) * len(graphs)))
+        size = min(size, len(graphs) - len(classes))
         kept, held = train_test_split(
             np.arange(len(graphs)), test_size=size, stratify=codes, random_state=seed
         )
+        left = np.bincount(codes[kept], minlength=len(classes))
+        if not left.all():
+            raise ValueError(
+                f"no graph of class {classes[left.argmin()]!r} is left to learn from; lower "
+                f"validation_fraction ({self.validation_fraction}) or pass eval_set."
+            )
         return (graphs[kept], codes[kept]), (graphs[held], codes[held])
 
     # ------------------------------------------------------------ saving
@@ -155,7 +171,8 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
             params["class_weight"] = list(self.class_weight.items())  # JSON would make strings of the labels
         config = {
             "estimator": type(self).__name__,
-            "params": {k: v for k, v in params.items() if k not in ("random_state", "checkpoint")},
+            "params": {k: v for k, v in params.items() if k not in ("random_state", "checkpoint")}
+            | {"device": str(self.device)},
             "settings": self.settings_,
             "classes": self.classes_.tolist(),
             "classes_dtype": self.classes_.dtype.str,
@@ -186,7 +203,10 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
         with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced below
             network = estimator._build(estimator.settings_, estimator.n_features_in_, len(estimator.classes_))
         network.load_state_dict(weights)
-        device = resolve_device(estimator.device if torch.cuda.is_available() else "cpu")
+        try:
+            device = resolve_device(estimator.device)
+        except ValueError:  # trained on a device that this machine does not have
+            device = resolve_device("auto")
         estimator.network_ = network.to(device).eval()
         return estimator
 
@@ -221,46 +241,50 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
             raise TypeError(
                 f"expected a GraphSet, got {type(X).__name__}; make one with GraphSet.from_arrays."
             )
-        self._check_features(X, self.n_features_in_)
+        self._check_nodes(X, self.n_features_in_, self.node_names_)
         return X
 
-    def _check_features(self, graphs: GraphSet, expected: int) -> None:
-        if graphs.n_features != expected:
+    def _check_nodes(self, graphs: GraphSet, n_features: int, names: list[str] | None) -> None:
+        if graphs.n_features != n_features:
             raise ValueError(
-                f"graphs have {graphs.n_features} node features, {type(self).__name__} expects {expected}."
+                f"graphs have {graphs.n_features} node features, {type(self).__name__} expects {n_features}."
             )
+        if names is None or graphs.node_names is None or graphs.node_names == names:
+            return
+        pairs = enumerate(zip(graphs.node_names, names, strict=False))
+        different = next((f"node {i} is {a!r}, not {b!r}" for i, (a, b) in pairs if a != b), "sizes differ")
+        raise ValueError(
+            f"the nodes are not those that were learnt from ({different}); bring them into the same order."
+        )
 
 
-def resolve_device(device: str) -> torch.device:
+def resolve_device(device: Any) -> torch.device:
     """Return the device named; "auto" is CUDA where there is one."""
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        resolved = torch.device(device)
+        resolved = torch.device(device) if isinstance(device, (str, torch.device)) else None
     except RuntimeError:
-        raise ValueError(f'device must be "auto", "cpu" or "cuda", got {device!r}.') from None
+        resolved = None
+    if resolved is None or resolved.type not in ("cpu", "cuda"):  # others lack the float64 we need
+        raise ValueError(f'device must be "auto", "cpu" or "cuda", got {device!r}.')
     if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError('device "cuda" was asked for, but no CUDA device is there; use device="auto".')
+        raise ValueError(
+            f'device "{resolved}" was asked for, but no CUDA device is there; use device="auto".'
+        )
+    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f'device "{resolved}" was asked for, but CUDA devices here are numbered 0 to '
+            f'{torch.cuda.device_count() - 1}; use device="auto".'
+        )
     return resolved
 
 
-def _labelled(graphs: Any, y: Sequence | np.ndarray | None) -> tuple[GraphSet, np.ndarray]:
-    if not isinstance(graphs, GraphSet):
-        raise TypeError(
-            f"expected a GraphSet, got {type(graphs).__name__}; make one with GraphSet.from_arrays."
-        )
-    if not len(graphs):
-        raise ValueError("there are no graphs to learn or choose from, got an empty GraphSet.")
-    if y is None and graphs.y is None:
-        raise ValueError("the graphs carry no labels; pass y or make the GraphSet with y.")
-    labels = np.asarray(graphs.y if y is None else y)
-    if labels.shape != (len(graphs),):
-        raise ValueError(f"y must have one label per graph ({len(graphs)}), got shape {labels.shape}.")
-    if pd.isna(labels).any():
-        raise ValueError(f"y has no label for graph {int(pd.isna(labels).argmax())}; drop unlabelled graphs.")
-    if labels.dtype.kind == "f" and (labels != np.round(labels)).any():
-        raise ValueError("y must hold class labels, got continuous values.")
-    return graphs, labels
+def _path(checkpoint: Any) -> Path | None:
+    try:
+        return None if checkpoint is None else Path(checkpoint)
+    except TypeError:
+        raise ValueError(f"checkpoint must be a path or None, got {checkpoint!r}.") from None
 
 
 def _tell(network: nn.Module, graphs: GraphSet, codes: np.ndarray, weight: np.ndarray) -> None:
@@ -281,17 +305,6 @@ def _feature_scale(graphs: GraphSet) -> np.ndarray:
     """(d,) largest absolute value of each node feature, 1 where it is always 0: keeps features near 1."""
     scale = np.abs(graphs.feature_range()).max(0).astype(np.float32)
     return np.where(scale > 0, scale, 1).astype(np.float32)
-
-
-def _class_weight(class_weight: Any, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    if class_weight is None:
-        return np.ones(len(classes), np.float32)
-    if isinstance(class_weight, str) and class_weight != "balanced":
-        raise ValueError(f'class_weight must be None, "balanced" or a dict, got {class_weight!r}.')
-    weight = compute_class_weight(class_weight, classes=classes, y=classes[codes]).astype(np.float32)
-    if not (weight > 0).all():
-        raise ValueError(f"class_weight must give every class a positive weight, got {class_weight!r}.")
-    return weight
 
 
 def _digest(*parts: Any) -> str:

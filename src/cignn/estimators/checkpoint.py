@@ -13,6 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+FORMAT = "cignn checkpoint"
+
 
 @dataclass
 class State:
@@ -47,10 +49,11 @@ class Pending:
 
 @dataclass
 class Checkpoint:
-    """Where a training is kept, and the digest of the settings and data it belongs to."""
+    """Where a training is kept, the digest of the settings and data it belongs to, and its seed."""
 
     path: Path
     key: str
+    seed: int
 
     def save(
         self, network: nn.Module, average: nn.Module, optimiser: torch.optim.Optimizer, state: State
@@ -73,7 +76,12 @@ class Checkpoint:
         }
         temporary = self.path.with_name(self.path.name + ".tmp")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        metadata = {"format": "cignn checkpoint", "key": self.key, "progress": json.dumps(progress)}
+        metadata = {
+            "format": FORMAT,
+            "key": self.key,
+            "seed": str(self.seed),
+            "progress": json.dumps(progress),
+        }
         save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, temporary, metadata)
         os.replace(temporary, self.path)
 
@@ -81,19 +89,11 @@ class Checkpoint:
         """Bring the network and its average to where the checkpoint left them; None when there is none."""
         if not self.path.exists():
             return None
-        try:
-            with safe_open(self.path, "pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in list(file.keys())}
-        except (SafetensorError, OSError) as error:
-            raise ValueError(
-                f"{self.path} is not a readable checkpoint ({error}); delete it to start anew."
-            ) from None
-        if metadata.get("format") != "cignn checkpoint":
-            raise ValueError(f"{self.path} is not a training checkpoint; choose another path.")
+        metadata, tensors = _read(self.path)
         if metadata["key"] != self.key:
             raise ValueError(
-                f"{self.path} belongs to a training with other settings or data; delete it or choose another."
+                f"{self.path} belongs to a training with other settings, data or random_state; delete it or "
+                "choose another path."
             )
         progress: dict[str, Any] = json.loads(metadata["progress"])
         device = next(network.parameters()).device
@@ -112,6 +112,23 @@ class Checkpoint:
             i, key = name.split(".", 1)
             moments.setdefault(int(i), {})[key] = value
         return Pending(state, moments, _under(tensors, "generator."))
+
+
+def saved_seed(path: Path) -> int | None:
+    """Return the seed of the training kept at ``path``, None when none is."""
+    return int(_read(path, weights=False)[0]["seed"]) if path.exists() else None
+
+
+def _read(path: Path, weights: bool = True) -> tuple[dict[str, str], dict[str, Tensor]]:
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in list(file.keys())} if weights else {}
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is not a readable checkpoint ({error}); delete it to start anew.") from None
+    if metadata.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a training checkpoint; choose another path.")
+    return metadata, tensors
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -89,7 +89,11 @@ def resolve(params: dict[str, Any], presets: dict[str, dict[str, Any]]) -> dict[
 
 def choice(settings: dict[str, Any], name: str, options: Collection[Any]) -> None:
     """Refuse a value that is not one of ``options``."""
-    if settings[name] not in options:
+    try:
+        known = hash(settings[name]) is not None and settings[name] in options
+    except TypeError:  # a list, an array: nothing that could be an option
+        known = False
+    if not known:
         listed = ", ".join(repr(option) for option in options)
         raise ValueError(f"{name} must be one of {listed}, got {settings[name]!r}.")
 

@@ -31,7 +31,8 @@ class Stage:
     """One stage of training.
 
     losses(batch, epoch) gives the named terms of one batch, ``epoch`` counted within the stage; a term
-    without an entry in ``weights`` is recorded but not trained on. ``choose_from`` is the first epoch of the
+    without an entry in ``weights`` is recorded but not trained on. A module of which the stage trains no
+    parameter stands still: no dropout, no moving batch statistics. ``choose_from`` is the first epoch of the
     stage whose weights may be kept, None when none may; price(output, batch) is what a batch of validation
     graphs costs beyond its cross-entropy.
     """
@@ -51,12 +52,16 @@ Progress = Callable[[dict[str, Any]], None]  # told after every epoch what was m
 
 @dataclass
 class Data:
-    """Graphs with their class numbers, and how they are cut into batches."""
+    """Graphs with their class numbers, and how they are cut into batches.
+
+    class_weight : (classes,) what a graph of each class counts in `evaluate`; None when all count the same.
+    """
 
     graphs: GraphSet
     y: np.ndarray
     batch_size: int
     device: torch.device
+    class_weight: np.ndarray | None = None
 
     def batches(self, shuffle: bool = False) -> Iterable[GraphBatch]:
         """Yield the batches on the device."""
@@ -100,7 +105,9 @@ def train(
     """Train ``network`` through all stages and leave it with the weights of the chosen epoch.
 
     What is validated and kept is a running average of the weights that forgets by the factor ``averaging``
-    each step; 0 means the weights themselves. Ctrl-C ends the training and keeps the best weights so far.
+    each step; 0 means the weights themselves. A stage begins where the averaged weights of the one before
+    ended, so that what it does not train stays as it is. Ctrl-C ends the training and keeps the best weights
+    so far.
     """
     state = State()
     average = RunningAverage(network)
@@ -113,6 +120,8 @@ def train(
         for done, (stage, epoch) in enumerate(position):
             if done < state.epoch:
                 continue
+            if epoch == 0:
+                network.load_state_dict(average.network.state_dict())
             if epoch == 0 or optimiser is None:
                 stage.begin()
                 optimiser = make_optimiser(stage, learning_rate, weight_decay)
@@ -155,7 +164,7 @@ def _train_epoch(
     state: State,
 ) -> dict[str, float]:
     """One pass over the training graphs; returns the mean of every named term."""
-    network.train()
+    train_mode(network, stage)
     sums: dict[str, Any] = {}
     for batch in data.batches(shuffle=True):
         losses = gradient_step(stage, epoch, batch, optimiser)
@@ -170,6 +179,16 @@ def _train_epoch(
             f"training diverged in stage {stage.name}: {', '.join(bad)} not finite; lower learning_rate."
         )
     return means
+
+
+def train_mode(network: nn.Module, stage: Stage) -> None:
+    """Switch to training whatever the stage trains, and nothing else."""
+    trained = {id(parameter) for parameter in stage.parameters}
+    network.train()
+    for module in network.modules():
+        own = [id(parameter) for parameter in module.parameters()]
+        if own and trained.isdisjoint(own):
+            module.eval()
 
 
 def make_optimiser(stage: Stage, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
@@ -193,15 +212,23 @@ def gradient_step(
 def evaluate(
     network: nn.Module, data: Data, price: Callable[[Any, GraphBatch], Tensor] | None = None
 ) -> dict[str, float]:
-    """Accuracy, cross-entropy and price of the network on ``data``, without noise."""
+    """Accuracy, cross-entropy and price of the network on ``data``, without noise.
+
+    Accuracy and cross-entropy are means over graphs that count by the weight of their class.
+    """
     network.eval()
+    n_classes = 1 + int(data.y.max())
+    per_class = np.ones(n_classes) if data.class_weight is None else data.class_weight
+    weight = torch.as_tensor(per_class, dtype=torch.float32, device=data.device)
     sums = {"accuracy": 0.0, "loss": 0.0, "price": 0.0}
     for batch in data.batches():
         out = network(batch)
-        sums["accuracy"] += (out.logits.argmax(1) == batch.y).sum().item()
-        sums["loss"] += F.cross_entropy(out.logits, batch.y, reduction="sum").item()  # type: ignore[arg-type]
+        counts = weight[batch.y]
+        sums["accuracy"] += (counts * (out.logits.argmax(1) == batch.y)).sum().item()
+        sums["loss"] += (counts * F.cross_entropy(out.logits, batch.y, reduction="none")).sum().item()  # type: ignore[arg-type]
         sums["price"] += 0.0 if price is None else price(out, batch).item() * len(batch)
-    return {name: value / len(data.graphs) for name, value in sums.items()}
+    total = float(per_class[data.y].sum())
+    return {name: sums[name] / (len(data.graphs) if name == "price" else total) for name in sums}
 
 
 def _choose(state: State, network: nn.Module, stage: Stage, epoch: int, scores: dict[str, float]) -> None:
