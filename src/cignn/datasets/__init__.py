@@ -5,6 +5,7 @@ from cignn.datasets.ba2motifs import load_ba2motifs
 from cignn.datasets.cohort import Cohort, Subject
 from cignn.datasets.cohort_npz import read_npz as load_cohort
 from cignn.datasets.motifs import make_ba2motifs, make_spurious_motifs
+from cignn.datasets.simulated import make_cohort, plant_edges
 from cignn.datasets.tu import load_tu
 
 __all__ = [
@@ -16,5 +17,7 @@ __all__ = [
     "load_cohort",
     "load_tu",
     "make_ba2motifs",
+    "make_cohort",
     "make_spurious_motifs",
+    "plant_edges",
 ]

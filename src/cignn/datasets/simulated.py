@@ -1,0 +1,306 @@
+"""Simulated cohorts: brain-like correlations in which the edges that make the class are known."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.signal import lfilter
+
+from cignn.datasets._random import RandomState, as_generator
+from cignn.datasets.atlas import Atlas, aal116
+from cignn.datasets.cohort import Cohort, SeriesStack
+
+KINDS = ("series", "matrices")
+_NETWORKS = 9
+_MILD = 0.8  # edges are planted where the population's Fisher z is smaller: there is room on both sides
+_LEAST = 1e-3  # smallest eigenvalue of a covariance that had to be repaired
+
+
+class _Brain(NamedTuple):
+    """What the population shares."""
+
+    loadings: np.ndarray  # (R, factors)
+    unique: np.ndarray  # (R,) variance of each ROI that no other shares
+    atlas: Atlas
+
+
+def make_cohort(
+    n_subjects: int = 200,
+    n_rois: int = 116,
+    *,
+    n_edges: int = 40,
+    effect: float = 0.3,
+    affected: float = 1.0,
+    n_sites: int = 3,
+    site_effect: float = 0.0,
+    n_site_edges: int = 40,
+    confounded: bool | float = False,
+    motion: float = 0.0,
+    kind: str = "series",
+    lengths: tuple[int, int] = (120, 240),
+    random_state: RandomState = None,
+) -> Cohort:
+    """Make a cohort of controls (y = 0) and as many patients (y = 1) whose planted edges differ.
+
+    ROIs belong to nine networks and load on a global, a network and a few spatial factors; every subject
+    has loadings of their own, and series are autocorrelated and differ in length. In patients each planted
+    edge is moved in Fisher z by +effect or −effect, the sign drawn once per edge (hyper- or
+    hypo-connectivity).
+
+    Parameters
+    ----------
+    n_subjects, n_rois : 116 ROIs are the AAL's, with its names, coordinates and systems
+    n_edges, effect : planted edges and how far they move in Fisher z
+    affected : share of patients in whom they move, in [0, 1]; the other patients are like controls
+    n_sites : scanners, equally frequent unless ``confounded``
+    site_effect, n_site_edges : how far the two extreme sites lie apart in Fisher z on each of these edges,
+        none of which is planted; 0 is no effect
+    confounded : share of the patients who come from the first site, where 1 − that share of the controls
+        come from it; True means 0.8, False sites that have nothing to do with the label
+    motion : strength of motion-like artefacts: in moving frames all ROIs jump together, the more so the
+        larger a subject's mean framewise displacement; 0 is none, 1 a visible one
+    kind : "series", or "matrices" of their correlations. Planted in matrices, effects are exact; in series
+        they pass through a covariance that must stay positive definite, and through sampling.
+    lengths : least and largest number of time points, drawn evenly
+    random_state : None, int, RandomState or Generator; the same number gives the same cohort
+
+    Returns
+    -------
+    Cohort with ``edge_truth`` and, with a site effect, ``site_truth``, each (R, R) bool; covariates age, sex
+    and mean_fd have nothing to do with the label.
+    """
+    _check(n_subjects, n_rois, n_edges, n_site_edges if site_effect else 0, affected, n_sites, kind, lengths)
+    rng = as_generator(random_state)
+    brain = _brain(n_rois, rng)
+    y = rng.permutation(np.arange(n_subjects) % 2)
+    sites = _assign_sites(y, n_sites, confounded, rng)
+    planted, of_site = _choose_edges(brain, n_edges, n_site_edges if site_effect else 0, rng)
+
+    signs = rng.choice([-1.0, 1.0], n_edges)
+    ill = (y == 1) & (_ranks_within(y, rng) < affected)
+    levels = np.linspace(-0.5, 0.5, n_sites) if n_sites > 1 else np.zeros(1)
+    offsets = rng.permuted(np.tile(levels, (len(of_site), 1)), axis=1).T * site_effect  # (sites, edges)
+    shifts = np.concatenate([ill[:, None] * signs * effect, offsets[sites]], axis=1)
+    edges = np.concatenate([planted, of_site])
+
+    table = _covariates(n_subjects, rng)
+    n_frames = rng.integers(lengths[0], lengths[1] + 1, n_subjects)
+    values = np.empty((n_frames.sum(), n_rois), np.float32)
+    stack = SeriesStack(values, n_frames)
+    for i, series in enumerate(stack):
+        correlation = _subject_correlation(brain, rng)
+        if kind == "series":
+            _shift(correlation, edges, shifts[i])
+        series[:] = _draw_series(correlation, n_frames[i], rng)
+        if motion:
+            series += _jumps(n_frames[i], n_rois, motion * table["mean_fd"][i] / 0.2, rng)
+
+    rest = {
+        "y": y,
+        "sites": np.array([f"site-{site + 1}" for site in sites]),
+        "covariates": table,
+        "atlas": brain.atlas,
+        "edge_truth": _as_matrix(planted, n_rois),
+        "site_truth": _as_matrix(of_site, n_rois) if site_effect else None,
+    }
+    if kind == "series":
+        return Cohort(stack, **rest)
+    matrices = np.stack([np.corrcoef(series, rowvar=False) for series in stack]).astype(np.float32)
+    for matrix, shift in zip(matrices, shifts, strict=True):
+        _shift(matrix, edges, shift)
+    return Cohort(matrices=matrices, **rest)
+
+
+def plant_edges(
+    cohort: Cohort,
+    n_edges: int = 40,
+    effect: float = 0.3,
+    *,
+    fisher: bool = False,
+    random_state: RandomState = None,
+) -> Cohort:
+    """Split subjects into random halves and move random edges of one half: known truth on real noise.
+
+    cohort : with correlation matrices, best of one group, such as controls. n_edges, effect : how many edges
+    move in the class y = 1, and how far in Fisher z; the sign is drawn once per edge. fisher : the matrices
+    hold Fisher z values already. random_state : the same number gives the same halves and edges.
+
+    Returns a cohort with new labels (0 and 1) and the planted edges in ``edge_truth``, the rest as it was.
+    """
+    if cohort.matrices is None:
+        raise ValueError("plant_edges needs connectivity matrices; apply Connectivity to the cohort first.")
+    possible = cohort.n_rois * (cohort.n_rois - 1) // 2
+    if not 1 <= n_edges <= possible:
+        raise ValueError(f"n_edges must lie between 1 and {possible}, the pairs of ROIs, got {n_edges}.")
+    if len(cohort) < 2:
+        raise ValueError(f"plant_edges needs at least 2 subjects, one for each class, got {len(cohort)}.")
+    rng = as_generator(random_state)
+    y = rng.permutation(np.arange(len(cohort)) % 2)
+    pairs = np.stack(np.triu_indices(cohort.n_rois, 1), axis=1)
+    edges = rng.choice(pairs, n_edges, replace=False, shuffle=False)
+    shift = rng.choice([-1.0, 1.0], n_edges) * effect
+    matrices = cohort.matrices.copy()
+    if not fisher and np.abs(matrices[:, edges[:, 0], edges[:, 1]]).max() > 1 + 1e-4:
+        raise ValueError("plant_edges expects correlations within [-1, 1]; pass fisher=True for Fisher z.")
+    for i in np.flatnonzero(y):
+        _shift(matrices[i], edges, shift, fisher)
+    return cohort._with(matrices=matrices, y=y, edge_truth=_as_matrix(edges, cohort.n_rois), site_truth=None)
+
+
+# ------------------------------------------------------------------------ the population
+
+
+def _brain(n_rois: int, rng: np.random.Generator) -> _Brain:
+    """Draw networks, loadings and unique variances."""
+    if n_rois == 116:
+        atlas = aal116()
+    else:
+        network = np.arange(n_rois) * min(_NETWORKS, n_rois) // n_rois
+        names = [f"ROI-{i:03d}" for i in range(1, n_rois + 1)]
+        atlas = Atlas(names, systems=np.array([f"network-{k + 1}" for k in network]))
+    systems, network = np.unique(np.asarray(atlas.systems), return_inverse=True)
+    loadings = np.zeros((n_rois, 1 + len(systems) + 5))
+    loadings[:, 0] = rng.uniform(0.1, 0.5, n_rois)
+    loadings[np.arange(n_rois), 1 + network] = rng.uniform(0.5, 0.9, n_rois)
+    loadings[:, 1 + len(systems) :] = rng.normal(0, 0.3, (n_rois, 5))
+    return _Brain(loadings, rng.uniform(0.6, 0.9, n_rois), atlas)
+
+
+def _subject_correlation(brain: _Brain, rng: np.random.Generator) -> np.ndarray:
+    """(R, R) correlations of one subject: the population's loadings, each a little different."""
+    loadings = brain.loadings + rng.normal(0, 0.15, brain.loadings.shape)
+    return _correlation(loadings, brain.unique)
+
+
+def _correlation(loadings: np.ndarray, unique: np.ndarray) -> np.ndarray:
+    covariance = loadings @ loadings.T + np.diag(unique)
+    scale = np.sqrt(np.diag(covariance))
+    return covariance / scale / scale[:, None]
+
+
+def _choose_edges(
+    brain: _Brain, n_edges: int, n_site_edges: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n_edges, 2) planted and (n_site_edges, 2) site edges, no edge in both."""
+    pairs = np.stack(np.triu_indices(len(brain.unique), 1), axis=1)
+    population = np.arctanh(_correlation(brain.loadings, brain.unique)[tuple(pairs.T)])
+    mild = pairs[np.abs(population) < _MILD]
+    if len(mild) < n_edges + n_site_edges:
+        raise ValueError(
+            f"n_edges + n_site_edges must be at most {len(mild)} for {len(brain.unique)} ROIs, "
+            f"got {n_edges + n_site_edges}."
+        )
+    chosen = rng.choice(mild, n_edges + n_site_edges, replace=False, shuffle=True)
+    return chosen[:n_edges], chosen[n_edges:]
+
+
+# -------------------------------------------------------------------------- the subjects
+
+
+def _shift(matrix: np.ndarray, edges: np.ndarray, shift: np.ndarray, fisher: bool = False) -> None:
+    """Move edges of a correlation matrix by ``shift`` in Fisher z, in place."""
+    source, target = edges.T
+    value = matrix[source, target].astype(float)
+    moved = value + shift if fisher else np.tanh(np.arctanh(np.clip(value, -0.999999, 0.999999)) + shift)
+    matrix[source, target] = matrix[target, source] = moved
+
+
+def _draw_series(correlation: np.ndarray, n_frames: int, rng: np.random.Generator) -> np.ndarray:
+    """(n_frames, R) an AR(1) process, unit variance, with these correlations between ROIs."""
+    root = _root(correlation)
+    memory = rng.uniform(0.5, 0.8)  # the same for all ROIs, so that correlations stay as they are
+    noise = rng.standard_normal((n_frames, len(root))) @ root.T
+    noise[1:] *= np.sqrt(1 - memory**2)
+    return lfilter([1.0], [1.0, -memory], noise, axis=0)
+
+
+def _root(correlation: np.ndarray) -> np.ndarray:
+    """(R, R) L with L Lᵀ = the correlations, or the nearest ones that a covariance can have."""
+    try:
+        return np.linalg.cholesky(correlation)
+    except np.linalg.LinAlgError:  # planted effects need not be possible together
+        values, vectors = np.linalg.eigh(correlation)
+        root = vectors * np.sqrt(np.maximum(values, _LEAST))
+        return root / np.linalg.norm(root, axis=1, keepdims=True)
+
+
+def _jumps(n_frames: int, n_rois: int, strength: float, rng: np.random.Generator) -> np.ndarray:
+    """(n_frames, R) artefacts in which all ROIs jump together, most of them to the same side."""
+    moving = rng.random(n_frames) < min(0.5, 0.05 * strength)
+    sizes = moving * rng.normal(0, 1 + strength, n_frames)
+    return sizes[:, None] * rng.uniform(0.3, 1.0, n_rois)
+
+
+def _assign_sites(
+    y: np.ndarray, n_sites: int, confounded: bool | float, rng: np.random.Generator
+) -> np.ndarray:
+    """(n,) site numbers; shares are kept exactly, up to rounding."""
+    sites = np.zeros(len(y), int)
+    if confounded is False:
+        for label in (0, 1):
+            sites[y == label] = rng.permutation((y == label).sum()) % n_sites
+        return sites
+    share = 0.8 if confounded is True else float(confounded)
+    if not 0 <= share <= 1 or n_sites < 2:
+        raise ValueError(
+            f"confounded must be a share in [0, 1] of at least 2 sites, got {confounded} of {n_sites}."
+        )
+    for label, first in ((0, 1 - share), (1, share)):
+        order = rng.permutation((y == label).sum())
+        others = 1 + order % (n_sites - 1)
+        sites[y == label] = np.where(order < round(first * len(order)), 0, others)
+    return sites
+
+
+def _ranks_within(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(n,) a random rank within each label, as a share in [0, 1)."""
+    ranks = np.zeros(len(y))
+    for label in np.unique(y):
+        count = (y == label).sum()
+        ranks[y == label] = rng.permutation(count) / count
+    return ranks
+
+
+def _covariates(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "age": rng.uniform(18, 60, n).round(1),
+            "sex": rng.choice(["M", "F"], n),
+            "mean_fd": rng.lognormal(np.log(0.15), 0.4, n).round(3),
+        }
+    )
+
+
+def _as_matrix(edges: np.ndarray, n_rois: int) -> np.ndarray:
+    matrix = np.zeros((n_rois, n_rois), bool)
+    matrix[tuple(edges.T)] = matrix[tuple(edges.T[::-1])] = True
+    return matrix
+
+
+def _check(
+    n_subjects: int,
+    n_rois: int,
+    n_edges: int,
+    n_site_edges: int,
+    affected: float,
+    n_sites: int,
+    kind: str,
+    lengths: tuple[int, int],
+) -> None:
+    for name, value, least in (
+        ("n_subjects", n_subjects, 2),
+        ("n_rois", n_rois, 3),
+        ("n_edges", n_edges, 0),
+        ("n_site_edges", n_site_edges, 0),
+        ("n_sites", n_sites, 1),
+    ):
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}.")
+    if not 0 <= affected <= 1:
+        raise ValueError(f"affected must lie in [0, 1], got {affected}.")
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
+    if not 3 <= lengths[0] <= lengths[1]:
+        raise ValueError(f"lengths must be (least, largest) with at least 3 time points, got {lengths}.")

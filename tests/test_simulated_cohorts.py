@@ -1,0 +1,161 @@
+"""Simulated cohorts: effects lie where the truth says, as large as asked, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cignn import Cohort
+from cignn.datasets import make_cohort, plant_edges
+
+
+def fisher_z(cohort: Cohort) -> np.ndarray:
+    """(n, pairs)"""
+    if cohort.matrices is not None:
+        matrices = cohort.matrices
+    else:
+        matrices = np.stack([np.corrcoef(one, rowvar=False) for one in cohort.series])
+    above = np.triu_indices(cohort.n_rois, 1)
+    return np.arctanh(matrices[:, above[0], above[1]])
+
+
+def difference(cohort: Cohort, split: np.ndarray) -> np.ndarray:
+    z = fisher_z(cohort)
+    return z[split].mean(0) - z[~split].mean(0)
+
+
+def truth(cohort: Cohort, name: str = "edge_truth") -> np.ndarray:
+    return getattr(cohort, name)[np.triu_indices(cohort.n_rois, 1)]
+
+
+@pytest.mark.parametrize("n_rois", [90, 116, 200])
+@pytest.mark.parametrize(("kind", "least"), [("series", 0.8), ("matrices", 0.9)])
+def test_planted_edges_and_no_others_differ(n_rois: int, kind: str, least: float) -> None:
+    made = make_cohort(120, n_rois, n_edges=30, effect=0.4, kind=kind, random_state=0)
+    planted = truth(made)
+    gap = difference(made, made.y == 1)
+    assert made.n_rois == n_rois and planted.sum() == 30 and not made.edge_truth.diagonal().any()
+    assert np.bincount(made.y).tolist() == [60, 60]
+    assert least * 0.4 < np.abs(gap[planted]).mean() < 1.1 * 0.4
+    assert (gap[planted] > 0).any() and (gap[planted] < 0).any()
+    assert np.abs(gap[~planted]).mean() < 0.05
+    assert made.site_truth is None
+
+
+def test_effect_in_matrices_is_exact() -> None:
+    plain = make_cohort(20, 40, n_edges=10, effect=0.0, kind="matrices", random_state=3)
+    moved = make_cohort(20, 40, n_edges=10, effect=0.2, kind="matrices", random_state=3)
+    shift = fisher_z(moved) - fisher_z(plain)
+    np.testing.assert_allclose(np.abs(shift[plain.y == 1][:, truth(moved)]), 0.2, atol=1e-3)
+    assert np.abs(shift[plain.y == 0]).max() < 1e-6 and np.abs(shift[:, ~truth(moved)]).max() < 1e-6
+
+
+def test_only_some_patients_are_affected() -> None:
+    plain = make_cohort(40, 30, n_edges=5, effect=0.0, kind="matrices", random_state=3)
+    moved = make_cohort(40, 30, n_edges=5, effect=0.2, affected=0.25, kind="matrices", random_state=3)
+    changed = np.abs(fisher_z(moved) - fisher_z(plain)).max(1) > 0.1
+    assert changed.sum() == 5 and (moved.y[changed] == 1).all()
+
+
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+def test_confounded_sites(kind: str) -> None:
+    made = make_cohort(
+        200, 60, n_edges=20, effect=0.3, site_effect=0.6, n_site_edges=25, n_sites=2, confounded=0.8,
+        kind=kind, random_state=1,
+    )  # fmt: skip
+    first = made.sites == "site-1"
+    assert first[made.y == 1].mean() == 0.8 and first[made.y == 0].mean() == pytest.approx(0.2)
+    of_site = truth(made, "site_truth")
+    whole = make_cohort(8, 20, n_edges=2, n_sites=2, confounded=1.0, random_state=0)
+    assert ((whole.sites == "site-1") == (whole.y == 1)).all()
+    assert of_site.sum() == 25 and not (of_site & truth(made)).any()
+    within = difference(made[made.y == 0], first[made.y == 0])
+    assert 0.45 < np.abs(within[of_site]).mean() < 0.65
+    assert np.abs(within[truth(made)]).mean() < 0.1
+    between = np.abs(difference(made, made.y == 1))
+    assert between[of_site].mean() > 0.2, "the site's edges go with the label"
+
+
+def test_sites_have_nothing_to_do_with_the_label_by_default() -> None:
+    made = make_cohort(120, 20, n_edges=5, n_sites=3, random_state=0)
+    for label in (0, 1):
+        assert np.unique(made.sites[made.y == label], return_counts=True)[1].tolist() == [20, 20, 20]
+    assert set(make_cohort(10, 20, n_edges=5, n_sites=1, random_state=0).sites) == {"site-1"}
+
+
+def test_series_look_like_signals() -> None:
+    made = make_cohort(30, 50, n_edges=10, lengths=(60, 200), random_state=0)
+    assert made.lengths.min() >= 60 and made.lengths.max() <= 200 and len(set(made.lengths)) > 10
+    assert 0.8 < np.mean([one.std() for one in made.series]) < 1.2
+    lagged = [np.corrcoef(one[1:].ravel(), one[:-1].ravel())[0, 1] for one in made.series]
+    assert min(lagged) > 0.3
+    z = fisher_z(made)
+    same = made.atlas.systems[:, None] == made.atlas.systems
+    within = same[np.triu_indices(50, 1)]
+    assert z[:, within].mean() > z[:, ~within].mean() + 0.1, "networks hold together"
+    assert np.corrcoef(z[0], z[1])[0, 1] < 0.99 and z.std(0).mean() > 0.1, "subjects differ"
+
+
+def test_motion_raises_connectivity_with_displacement() -> None:
+    still = make_cohort(60, 30, n_edges=0, random_state=0)
+    moving = make_cohort(60, 30, n_edges=0, motion=3.0, random_state=0)
+    mean = fisher_z(moving).mean(1)
+    assert mean.mean() > fisher_z(still).mean() + 0.1
+    assert np.corrcoef(mean, moving.covariates["mean_fd"])[0, 1] > 0.4
+
+
+def test_same_seed_same_cohort() -> None:
+    made = [make_cohort(8, 20, n_edges=4, random_state=seed).digest() for seed in (0, 0, 1)]
+    assert made[0] == made[1] != made[2]
+
+
+def test_aal_names_for_116_rois() -> None:
+    made = make_cohort(4, random_state=0)
+    assert made.roi_names[0] == "Precentral_L" and made.atlas.coordinates.shape == (116, 3)
+
+
+@pytest.mark.parametrize("fisher", [False, True])
+def test_planting_on_given_matrices(fisher: bool) -> None:
+    base = make_cohort(31, 30, n_edges=0, kind="matrices", random_state=0)
+    if fisher:
+        base = base.with_matrices(np.arctanh(base.matrices * (1 - np.eye(30, dtype=np.float32))))
+    before = base.matrices.copy()
+    made = plant_edges(base, 12, 0.25, fisher=fisher, random_state=5)
+    np.testing.assert_array_equal(base.matrices, before)
+    assert sorted(np.bincount(made.y)) == [15, 16] and truth(made).sum() == 12
+    np.testing.assert_array_equal(made.matrices, made.matrices.swapaxes(1, 2))
+    values = [c.matrices if fisher else np.arctanh(c.matrices * (1 - np.eye(30))) for c in (made, base)]
+    shift = (values[0] - values[1])[:, *np.triu_indices(30, 1)]
+    np.testing.assert_allclose(np.abs(shift[made.y == 1][:, truth(made)]), 0.25, atol=1e-3)
+    assert (shift[made.y == 0] == 0).all() and np.abs(shift[:, ~truth(made)]).max() < 1e-6
+    assert made.subjects.tolist() == base.subjects.tolist()
+    assert plant_edges(base, 12, fisher=fisher, random_state=5).y.tolist() == made.y.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_subjects": 1}, "n_subjects must be at least 2, got 1"),
+        ({"n_rois": 2}, "n_rois must be at least 3"),
+        ({"n_rois": 10, "n_edges": 46}, "n_edges .* must be at most .* for 10 ROIs, got 46"),
+        ({"kind": "graphs"}, "kind must be one of series, matrices, got 'graphs'"),
+        ({"affected": 1.2}, r"affected must lie in \[0, 1\]"),
+        ({"confounded": 1.2}, r"confounded must be a share in \[0, 1\]"),
+        ({"confounded": True, "n_sites": 1}, "at least 2 sites, got True of 1"),
+        ({"lengths": (30, 20)}, "lengths must be"),
+    ],
+)
+def test_bad_arguments(change: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make_cohort(**({"n_subjects": 4, "n_rois": 20, "n_edges": 3, "random_state": 0} | change))
+
+
+def test_planting_needs_correlations() -> None:
+    series = make_cohort(4, 10, n_edges=1, random_state=0)
+    with pytest.raises(ValueError, match="needs connectivity matrices; apply Connectivity"):
+        plant_edges(series)
+    large = series.with_matrices(np.full((4, 10, 10), 2.0))
+    with pytest.raises(ValueError, match="pass fisher=True"):
+        plant_edges(large, 3)
+    with pytest.raises(ValueError, match="between 1 and 45"):
+        plant_edges(large, 46, fisher=True)
