@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 import cignn.datasets
-from cignn import load_model
+from cignn import CIGNNClassifier, load_model
 from cignn.cli import main
 from cignn.datasets import make_ba2motifs
 
@@ -103,6 +105,84 @@ def test_a_file_in_the_place_of_the_folder_is_refused(call, tmp_path: Path) -> N
     result = call("demo", "--out", str(tmp_path / "notes.txt"))
     assert result.code == 2 and "'--out'" in result.words and "is a file" in result.words
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.fixture
+def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails the test when anything is trained."""
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a training began")
+
+    monkeypatch.setattr(CIGNNClassifier, "fit", refuse)
+
+
+@pytest.mark.usefixtures("untrained")
+def test_a_place_that_cannot_be_written_is_refused_before_training(  # type: ignore[no-untyped-def]
+    call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    result = call("demo", "--out", str(tmp_path / "notes.txt" / "deeper"))
+    assert result.code == 2 and "'--out'" in result.words and "cannot write into" in result.words
+
+    def read_only(**kwargs: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    result = call("demo", "--out", str(tmp_path / "out"))
+    assert result.code == 2 and "cannot write into" in result.words and "Permission denied" in result.words
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.usefixtures("untrained")
+def test_a_folder_in_the_place_of_the_model_is_refused_before_training(call, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "thesis.txt").write_text("mine")
+    result = call("demo", "--out", str(tmp_path))
+    assert result.code == 2 and "exists and is not a model folder; choose another path" in result.words
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["thesis.txt"]
+
+
+def test_a_full_disk_is_told_in_one_line(  # type: ignore[no-untyped-def]
+    call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cignn.datasets, "make_ba2motifs", full)
+    result = call("demo", "--out", str(tmp_path / "out"))
+    assert result.code == 2 and "No space left on device" in result.err and result.err.count("\n") == 1
+
+
+SOURCE = Path(cignn.__file__).parents[1]
+WITHOUT_METADATA = """
+import importlib.metadata, runpy, sys
+real = importlib.metadata.version
+
+def version(name):
+    if name in ("cignn", "nilearn"):
+        raise importlib.metadata.PackageNotFoundError(name)
+    return real(name)
+
+importlib.metadata.version = version
+runpy.run_module("cignn", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("how", [["-m", "cignn"], ["-c", WITHOUT_METADATA]], ids=["module", "not installed"])
+def test_the_package_runs_as_a_module_installed_or_not(tmp_path: Path, how: list[str]) -> None:
+    for arguments, words in (["--version"], f"cignn {cignn.__version__}"), (["info"], cignn.__version__):
+        done = subprocess.run(
+            [sys.executable, *how, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=300,
+            env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        )
+        assert done.returncode == 0, done.stderr
+        assert words in done.stdout and not done.stderr
+    assert ("not installed" in done.stdout) == ("-c" in how)
 
 
 def test_an_error_is_told_in_one_line_letter_by_letter(  # type: ignore[no-untyped-def]

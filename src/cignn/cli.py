@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import tempfile
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from cignn import __version__
 
 app = typer.Typer(
     add_completion=True,
@@ -30,7 +33,7 @@ def main() -> None:
     """Run the command line; bad input ends in one clear line and exit code 2."""
     try:
         app()
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, OSError) as error:
         errors.print(f"[bold red]error[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
@@ -45,7 +48,7 @@ def root(
 ) -> None:
     """Handle options that need no command."""
     if show_version:
-        typer.echo(f"cignn {version('cignn')}")
+        typer.echo(f"cignn {__version__}")
         raise typer.Exit
 
 
@@ -65,10 +68,12 @@ def demo(
 
     from cignn import CIGNNClassifier
     from cignn.datasets import make_ba2motifs
+    from cignn.estimators.persistence import check_model_path
     from cignn.evaluation import classification_scores, explanation_roc_auc, precision_at_k
     from cignn.report import draw_graphs
 
-    out.mkdir(parents=True, exist_ok=True)
+    _check_folder(out)
+    check_model_path(out / "model")
     data = make_ba2motifs(graphs, random_state=seed)
     y = np.asarray(data.y)
     train, test = train_test_split(np.arange(len(data)), test_size=0.1, stratify=y, random_state=seed)
@@ -114,7 +119,27 @@ def info() -> None:
 
     table = Table(show_header=False)
     table.add_row("python", platform.python_version())
-    for package in ("cignn", "torch", "torch-geometric", "numpy", "scikit-learn", "nilearn"):
-        table.add_row(package, version(package))
+    table.add_row("cignn", __version__)
+    for package in ("torch", "torch-geometric", "numpy", "scikit-learn", "nilearn"):
+        table.add_row(package, _version(package))
     table.add_row("device", torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu")
     screen.print(table)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _check_folder(out: Path) -> None:
+    """Make the folder and try to write into it: better told before a training than after."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot write into '{out}' ({error.strerror}); choose another folder.", param_hint="'--out'"
+        ) from None

@@ -23,9 +23,7 @@ CONFIG = "config.json"
 
 def write_model(path: str | Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
     """Write a model folder; an older one at the same place is replaced only once the new one is whole."""
-    path = Path(path)
-    if path.exists() and not _replaceable(path):
-        raise ValueError(f"{path} exists and is not a model folder; choose another path.")
+    path = check_model_path(path)
     temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
     temporary.mkdir(parents=True)
     try:
@@ -39,6 +37,14 @@ def write_model(path: str | Path, config: dict[str, Any], weights: dict[str, Ten
         os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_model_path(path: str | Path) -> Path:
+    """Refuse a place where something else than a model stands."""
+    path = Path(path)
+    if path.exists() and not _replaceable(path):
+        raise ValueError(f"{path} exists and is not a model folder; choose another path.")
+    return path
 
 
 def _replaceable(path: Path) -> bool:
