@@ -6,13 +6,18 @@ from pathlib import Path
 
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.ci_gnn import CIGNNClassifier
+from cignn.estimators.dir import DIRClassifier
+from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.gnn import GNNClassifier
 from cignn.estimators.persistence import read_model
 from cignn.estimators.presets import PRESETS
+from cignn.estimators.sib import SIBClassifier
 
 SAVED: dict[str, type[NeuralGraphClassifier]] = {
     "CIGNNClassifier": CIGNNClassifier,
+    "DIRClassifier": DIRClassifier,
     "GNNClassifier": GNNClassifier,
+    "SIBClassifier": SIBClassifier,
 }
 
 
@@ -29,4 +34,14 @@ def load_model(path: str | Path) -> NeuralGraphClassifier:
         raise ValueError(f"{path} is damaged: config and weights do not fit ({line}).") from None
 
 
-__all__ = ["PRESETS", "SAVED", "CIGNNClassifier", "GNNClassifier", "NeuralGraphClassifier", "load_model"]
+__all__ = [
+    "PRESETS",
+    "SAVED",
+    "CIGNNClassifier",
+    "DIRClassifier",
+    "ExplainingClassifier",
+    "GNNClassifier",
+    "NeuralGraphClassifier",
+    "SIBClassifier",
+    "load_model",
+]

@@ -26,15 +26,14 @@ def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
     settings = {name: value for name, value in params.items() if name not in RUNNING}
     choices: dict[str, Collection[Any]] = {"kind": LAYERS, "readout": READOUTS}
     for name, options in choices.items():
-        choice(settings, name, options)
+        if name in settings:
+            choice(settings, name, options)
     whole(settings, "batch_size", 1)
     if settings["epochs"] == "auto":
         settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
     whole(settings, "epochs", 1)
-    for name in ("hidden", "head_hidden"):
-        settings[name] = widths(settings, name)
-    if not settings["hidden"]:
-        raise ValueError("hidden must name at least one layer width such as (64, 64), got ().")
+    settings["hidden"] = layer_widths(settings, "hidden")
+    settings["head_hidden"] = widths(settings, "head_hidden")
     within(settings, "dropout", 0, 1, include_low=True)
     within(settings, "averaging", 0, 1, include_low=True)
     within(settings, "learning_rate", 0, math.inf)
@@ -43,6 +42,14 @@ def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
         settings["density"] = AUTO_DENSITY if graphs.aligned else None
     within(settings, "density", 0, 1, include_high=True, optional=True)
     return settings
+
+
+def layer_widths(settings: dict[str, Any], name: str) -> tuple[int, ...]:
+    """Return the widths of one layer or more."""
+    sizes = widths(settings, name)
+    if not sizes:
+        raise ValueError(f"{name} must name at least one layer width such as (64, 64), got ().")
+    return sizes
 
 
 def auto_epochs(n_graphs: int, batch_size: int) -> int:

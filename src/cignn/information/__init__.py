@@ -3,6 +3,7 @@
 Pure differentiable functions of tensors, batched over leading dimensions; tensors follow their inputs.
 """
 
+from cignn.information.donsker_varadhan import donsker_varadhan
 from cignn.information.gram import bandwidth, gaussian_gram, label_gram
 from cignn.information.hsic import hsic
 from cignn.information.renyi import (
@@ -19,6 +20,7 @@ __all__ = [
     "bandwidth",
     "causal_terms",
     "conditional_mutual_information",
+    "donsker_varadhan",
     "gaussian_gram",
     "hsic",
     "joint_entropy",

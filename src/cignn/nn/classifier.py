@@ -41,7 +41,14 @@ class GraphNetwork(nn.Module):
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
         """Class logits, (b, classes)."""
-        h = self.readout(self.embed(x, adj, mask), mask)
+        return self.decide(self.pool(x, adj, mask))
+
+    def pool(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Graph embeddings, (b, d)."""
+        return self.readout(self.embed(x, adj, mask), mask)
+
+    def decide(self, h: Tensor) -> Tensor:
+        """Class logits (b, classes) of graph embeddings (b, d)."""
         for linear in self.head[:-1]:
             h = F.dropout(torch.relu(linear(h)), self.dropout, self.training)
         return self.head[-1](h)

@@ -1,7 +1,7 @@
 """`GraphModel`: what every network behind an estimator can be asked; explainers need to know only this.
 
 ==========================================  =============================================================
-``network(batch)``                          an output with ``.logits`` (b, classes)
+``network(batch, edge_weights)``            an output with ``.logits`` (b, classes)
 ``network.read(batch, edge_weights)``       logits of the graphs with their edges weighted, differentiable
 ``network.embed(batch, edge_weights)``      (b, n, d) embeddings of the nodes, zero at padded ones
 ==========================================  =============================================================
@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
+from cignn.nn.encoder import strongest_edges
 
 Losses = dict[str, Tensor]
 
@@ -29,23 +29,28 @@ class GraphOutput(NamedTuple):
 
 
 class GraphModel(nn.Module):
-    """A network from a `GraphBatch` to class logits, with the facts of its training set as buffers."""
+    """A network from a `GraphBatch` to class logits, with the facts of its training set as buffers.
+
+    ``density`` keeps only the strongest edges of its input: on a complete graph every node would otherwise
+    get nearly the same embedding. The strongest are chosen before edges are weighted.
+    """
 
     feature_scale: Tensor  # (d,) what node features are divided by
     class_weight: Tensor  # (classes,)
     class_share: Tensor  # (classes,) of the training labels, weighted
     label_entropy: Tensor  # () nats, of the training labels
 
-    def __init__(self, n_features: int, n_classes: int) -> None:
+    def __init__(self, n_features: int, n_classes: int, density: float | None = None) -> None:
         super().__init__()
+        self.density = density
         self.register_buffer("feature_scale", torch.ones(n_features))
         self.register_buffer("class_weight", torch.ones(n_classes))
         self.register_buffer("class_share", torch.full((n_classes,), 1 / n_classes))
         self.register_buffer("label_entropy", torch.tensor(float(n_classes)).log())
 
     @abstractmethod
-    def forward(self, batch: GraphBatch) -> Any:
-        """Classify a batch: something with ``.logits`` (b, classes)."""
+    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Any:
+        """Classify a batch: something with ``.logits`` (b, classes); edge_weights as in `read`."""
 
     def read(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Class logits (b, classes) of the graphs with every edge multiplied by its weight.
@@ -54,11 +59,18 @@ class GraphModel(nn.Module):
         stands where no edge is does not matter. None reads the graphs as they are. Differentiable in
         ``edge_weights``; node features stay as they are.
         """
-        return self(weighted(batch, edge_weights)).logits
+        return self(batch, edge_weights).logits
 
     @abstractmethod
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Node embeddings (b, n, d) the logits are made of; edge_weights as in `read`."""
+
+    def adjacency(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
+        """(b, n, n) the edges the network looks at, weighted."""
+        adj = batch.adj
+        if self.density is not None:
+            adj = strongest_edges(adj, self.density, batch.padding)
+        return adj if edge_weights is None else adj * edge_weights
 
     def features(self, batch: GraphBatch) -> Tensor:
         """(b, n, d) node features, each divided by its largest size in the training graphs."""
@@ -68,8 +80,3 @@ class GraphModel(nn.Module):
         """Cross-entropy with the labels of the batch, classes weighted."""
         assert batch.y is not None
         return F.cross_entropy(logits, batch.y, self.class_weight)
-
-
-def weighted(batch: GraphBatch, edge_weights: Tensor | None) -> GraphBatch:
-    """Return the batch with every edge multiplied by its weight, (b, n, n); None leaves it as it is."""
-    return batch if edge_weights is None else replace(batch, adj=batch.adj * edge_weights)

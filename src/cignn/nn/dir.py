@@ -1,0 +1,130 @@
+"""DIR: a rationale whose prediction holds whatever the rest of the graph is replaced by.
+
+Wu et al. 2022, "Discovering Invariant Rationales for Graph Neural Networks": the edges with the highest
+scores are the rationale, the others its complement; interventions pair a rationale with the complements of
+other graphs, and the loss is the mean and the variance of the risk over interventions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cignn.graphs import GraphBatch
+from cignn.nn.classifier import GraphNetwork
+from cignn.nn.edge_scorer import EdgeScorer
+from cignn.nn.model import GraphModel, Losses
+
+
+class DIROutput(NamedTuple):
+    """What one pass through DIR gives.
+
+    logits : (b, classes) of the rationales; edge_weights : (b, n, n) σ(score) on the edges looked at;
+    rationale : (b, n, n) 1 on the edges of the rationale; complement_logits : (b, classes) of the
+    complements' own head, or None outside training.
+    """
+
+    logits: Tensor
+    edge_weights: Tensor
+    rationale: Tensor
+    complement_logits: Tensor | None = None
+
+
+class DIR(GraphModel):
+    """Edge scores by a GNN, the classifier of rationales by another, and a head for complements.
+
+    ``ratio`` is the share of a graph's edges in its rationale.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_classes: int,
+        kind: str = "gin",
+        hidden: Sequence[int] = (128, 128, 128),
+        head: Sequence[int] = (64, 32),
+        readout: str = "sum",
+        dropout: float = 0.5,
+        density: float | None = None,
+        scorer_hidden: Sequence[int] = (64, 64),
+        ratio: float = 0.25,
+    ) -> None:
+        super().__init__(n_features, n_classes, density)
+        self.ratio = ratio
+        self.generator = GraphNetwork(n_features, 1, kind, scorer_hidden, ())
+        self.generator.head = nn.ModuleList()  # only its node embeddings are read
+        self.scorer = EdgeScorer(scorer_hidden[-1])
+        self.classifier = GraphNetwork(n_features, n_classes, kind, hidden, head, readout, dropout)
+        self.complement = nn.Sequential(
+            nn.Linear(hidden[-1], hidden[-1]), nn.ReLU(), nn.Linear(hidden[-1], n_classes)
+        )
+
+    def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
+        """Node embeddings of the whole graph in the classifier's last layer, (b, n, d)."""
+        adj = self.adjacency(batch, edge_weights)
+        return self.classifier.embed(self.features(batch), adj, batch.padding)
+
+    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> DIROutput:
+        """Classify a batch by its rationales alone; while training, read the complements too."""
+        x, adj, mask = self.features(batch), self.adjacency(batch, edge_weights), batch.padding
+        edge_mask = adj != 0
+        scores = self.scorer(self.generator.embed(x, adj, mask), edge_mask)
+        rationale = top_edges(scores, edge_mask, self.ratio).to(scores.dtype)
+        prob = torch.sigmoid(scores)
+        kept, rest = adj * rationale * prob, adj * (1 - rationale) * (1 - prob)
+        prob = prob * edge_mask.to(prob.dtype)
+        if not self.training:
+            return DIROutput(self.classifier(x, kept, mask), prob, rationale)
+        # both together, so that batch statistics are those of one pass
+        both = self.classifier.pool(
+            torch.cat([x, x]), torch.cat([kept, rest]), None if mask is None else torch.cat([mask, mask])
+        )
+        logits = self.classifier.decide(both[: len(batch)])
+        complement = self.complement(both[len(batch) :].detach())
+        return DIROutput(logits, prob, rationale, complement)
+
+    def losses(self, batch: GraphBatch) -> Losses:
+        """Risk of the rationales, mean and variance of the risk over interventions, risk of complements."""
+        out = self(batch)
+        assert out.complement_logits is not None and batch.y is not None
+        risks = intervention_risks(out.logits, out.complement_logits, batch.y, self.class_weight)
+        return {
+            "classification": self.cross_entropy(out.logits, batch),
+            "interventions": risks.mean(),
+            "variance": risks.var(correction=0),
+            "complement": self.cross_entropy(out.complement_logits, batch),
+        }
+
+
+def intervene(logits: Tensor, complement_logits: Tensor) -> Tensor:
+    """Pair every rationale with every complement: ŷ_c ⊙ σ(ŷ_s), (interventions, b, classes).
+
+    logits : (b, classes) of rationales; complement_logits : (s, classes), which gets no gradient.
+    """
+    return logits * torch.sigmoid(complement_logits.detach()).unsqueeze(1)
+
+
+def intervention_risks(logits: Tensor, complement_logits: Tensor, y: Tensor, class_weight: Tensor) -> Tensor:
+    """(interventions,) cross-entropy over the batch when every graph has the same complement put in."""
+    paired = intervene(logits, complement_logits)
+    weight = class_weight[y]
+    losses = F.cross_entropy(paired.flatten(0, 1), y.repeat(len(paired)), reduction="none").view(
+        len(paired), -1
+    )
+    return (losses * weight).sum(1) / weight.sum()
+
+
+def top_edges(scores: Tensor, edge_mask: Tensor, ratio: float) -> Tensor:
+    """(b, n, n) bool: the ⌈ratio · |E|⌉ edges of each graph with the highest scores; ties enter together.
+
+    scores, edge_mask : (b, n, n), symmetric.
+    """
+    ranked = scores.detach().masked_fill(~edge_mask, -torch.inf).flatten(1)
+    count = (edge_mask.sum((1, 2)) // 2 * ratio).ceil().long()  # undirected; each stands twice
+    place = (2 * count - 1).clamp(min=0)
+    threshold = ranked.sort(1, descending=True).values.gather(1, place[:, None])
+    return (ranked >= threshold).view_as(scores) & edge_mask
