@@ -105,7 +105,7 @@ class Discriminator(nn.Module):
         super().__init__()
         self.first = nn.Linear(n_first, hidden)
         self.second = nn.Linear(n_second, hidden, bias=False)
-        self.out = nn.Linear(hidden, 1)
+        self.out = nn.Linear(hidden, 1, bias=False)  # the bound does not change when T is shifted
         self.register_buffer("steps", torch.zeros(()))
         for name, parameter in list(self.named_parameters()):
             for moment in MOMENTS:
