@@ -1,0 +1,8 @@
+"""From scans to graphs: ROI series, connectivity, harmonisation, graph sets; scikit-learn transformers."""
+
+from cignn.connectome.combat import ComBat
+from cignn.connectome.connectivity import Connectivity
+from cignn.connectome.connectome_graphs import ConnectomeGraphs
+from cignn.connectome.roi_series import RoiSeries
+
+__all__ = ["ComBat", "Connectivity", "ConnectomeGraphs", "RoiSeries"]

@@ -1,0 +1,39 @@
+"""What all steps from cohort to graphs check, and how they name culprits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cignn.datasets.cohort import Cohort
+
+
+def check_cohort_input(X: Any, step: str, matrices: bool = False) -> None:
+    """Raise unless X is a cohort with subjects and, where asked for, finite matrices."""
+    if not isinstance(X, Cohort):
+        raise TypeError(f"{step} works on a Cohort, got {type(X).__name__}; make one with Cohort(series=…).")
+    if not len(X):
+        raise ValueError(f"{step} needs at least one subject, the cohort has none.")
+    if not matrices:
+        return
+    if X.matrices is None:
+        raise ValueError(f"{step} needs connectivity, the cohort has series; put Connectivity() before it.")
+    bad = ~np.isfinite(X.matrices).all(axis=(1, 2))
+    if bad.any():
+        raise ValueError(
+            f"NaN or infinite values in the matrix of {name_some(X.subjects[bad], 5)}; repair or drop them."
+        )
+
+
+def check_rois(X: Cohort, n_rois: int) -> None:
+    """Raise unless the cohort has as many ROIs as the one a step was fitted on."""
+    if X.n_rois != n_rois:
+        raise ValueError(f"fitted on {n_rois} ROIs, got a cohort with {X.n_rois}; use the same atlas.")
+
+
+def name_some(names: Sequence[Any] | np.ndarray, most: int) -> str:
+    """Return the first few names as text, and how many more there are."""
+    shown = ", ".join(str(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

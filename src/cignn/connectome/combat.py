@@ -1,0 +1,250 @@
+"""ComBat: take the scanner's share out of connectivity, fitted on training subjects only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from cignn.connectome.checks import check_cohort_input, check_rois, name_some
+from cignn.connectome.covariates import CovariateColumn
+from cignn.datasets.cohort import Cohort
+
+UNSEEN = ("raise", "pass", "grand_mean")
+_TOLERANCE = 1e-4  # relative change at which the empirical Bayes iteration stops
+_MAX_ITERATIONS = 200
+
+
+class ComBat(TransformerMixin, BaseEstimator):
+    """Harmonise connectivity over sites (Johnson et al. 2007, Fortin et al. 2018), in the fold.
+
+    Each connection is modelled as grand mean + covariates + shift of the site + spread of the site × noise;
+    shifts and spreads are shrunk towards what the site does to all connections (empirical Bayes) and
+    removed, the covariates' share stays. Everything is estimated in `fit`; `transform` applies it to any
+    subject of a known site, whose result does not depend on who is transformed along. Correlations suit
+    the model better as Fisher's z: ``make_pipeline(Connectivity(fisher=True), ComBat(), ...)``.
+
+    Parameters
+    ----------
+    covariates : columns of ``cohort.covariates`` whose effect is kept; numbers enter linearly, words as
+        categories. () for none
+    unseen : what to do with subjects of a site that was not in the training cohort. "raise": refuse,
+        naming sites. "pass": return them as they came. "grand_mean": shift the site's subjects
+        together, so that at equal covariates they lie around the training cohort's grand mean; the
+        shift is estimated from the subjects at hand and shrunk, their spread stays. No label is used,
+        but here a subject's result depends on which others of its site are transformed along with it
+    keep_label : estimate the site's shift at equal label too, where sites differ in their share of patients.
+        The label is read in `fit` only; `transform` treats every subject as if it had none
+    mean_only : remove shifts, leave spreads
+    min_site_size : sites with fewer training subjects are only shifted, not rescaled: one or two subjects say
+        nothing about spread. Their shift is shrunk by the part of it that is chance
+    missing : subjects without a covariate: "raise" names them, "mean" gives them the training mean
+
+    Attributes
+    ----------
+    sites_ : (s,) sites of the training cohort
+    shift_, spread_ : (s, p) of each site and connection of the upper triangle, in ``scale_`` and its square
+    grand_mean_, scale_ : (p,) mean and residual standard deviation of each connection
+    """
+
+    def __init__(
+        self,
+        covariates: Sequence[str] = ("age", "sex"),
+        *,
+        unseen: str = "raise",
+        keep_label: bool = False,
+        mean_only: bool = False,
+        min_site_size: int = 3,
+        missing: str = "raise",
+    ) -> None:
+        self.covariates = covariates
+        self.unseen = unseen
+        self.keep_label = keep_label
+        self.mean_only = mean_only
+        self.min_site_size = min_site_size
+        self.missing = missing
+
+    def fit(self, X: Cohort, y: Any = None) -> Self:
+        """Estimate grand mean, covariate effects, and shift and spread of each site."""
+        self._check(X)
+        values = upper_triangle(X.matrices)  # type: ignore[arg-type]
+        self.n_rois_ = X.n_rois
+        self.sites_, site = np.unique(np.asarray(X.sites), return_inverse=True)
+        self.columns_ = [CovariateColumn.of(name, self._covariate(X, name)) for name in self.covariates]
+        kept = self._design(X)
+        sizes = np.bincount(site)
+        dummies = np.eye(len(self.sites_))[site]
+        label = self._label(X, y)
+        design = np.hstack([dummies, kept, label])
+        if np.linalg.matrix_rank(design) < design.shape[1]:
+            names = [*self.covariates, *(["the label"] if self.keep_label else [])]
+            raise ValueError(
+                f"the effect of {', '.join(names)} cannot be told from the sites or from each other in these "
+                f"{len(X)} subjects; leave some out of covariates."
+            )
+        effects = np.linalg.lstsq(design, values, rcond=None)[0]
+        n_sites = len(self.sites_)
+        self.grand_mean_ = sizes @ effects[:n_sites] / len(X)
+        self.effects_ = effects[n_sites : n_sites + kept.shape[1]]
+        scale = np.sqrt(np.mean((values - design @ effects) ** 2, axis=0))
+        # a connection that never varies (an ROI without signal) stays what it is
+        self.scale_ = np.where(scale > 1e-7 * np.abs(values).max(initial=1e-30), scale, np.inf)
+        if not np.isfinite(self.scale_).any():
+            raise ValueError(
+                f"{len(X)} subjects leave nothing to estimate noise from beside {design.shape[1]} sites and "
+                f"covariates; merge sites, drop covariates or leave ComBat out."
+            )
+        residuals = (values - self.grand_mean_ - design[:, n_sites:] @ effects[n_sites:]) / self.scale_
+        self.shift_, self.spread_ = self._estimate(residuals, site, sizes)
+        return self
+
+    def transform(self, X: Cohort) -> Cohort:
+        """Return the same subjects with harmonised matrices; the diagonal stays."""
+        self._check(X)
+        if not hasattr(self, "shift_"):
+            raise NotFittedError("this ComBat is not fitted; call fit with the training cohort first.")
+        check_rois(X, self.n_rois_)
+        sites = np.asarray(X.sites)
+        known = np.isin(sites, self.sites_)
+        if not known.all() and self.unseen == "raise":
+            strange = np.unique(sites[~known])
+            raise ValueError(
+                f"{(~known).sum()} subjects come from sites that were not in the training cohort "
+                f"({name_some(strange, 5)}); pass unseen='pass' to leave them as they are or "
+                f"unseen='grand_mean' to shift each such site to the training mean."
+            )
+        values = upper_triangle(X.matrices)  # type: ignore[arg-type]
+        varies = np.isfinite(self.scale_)
+        expected = self.grand_mean_ + self._design(X) @ self.effects_
+        residuals = (values - expected) / self.scale_
+        place = np.searchsorted(self.sites_, sites[known])
+        residuals[known] = (residuals[known] - self.shift_[place]) / np.sqrt(self.spread_[place])
+        if self.unseen == "grand_mean":
+            for site in np.unique(sites[~known]):
+                here = np.ix_(sites == site, varies)
+                residuals[here] -= chance_free_shift(residuals[here])
+        harmonised = np.where(varies, expected + residuals * np.where(varies, self.scale_, 0), values)
+        if self.unseen == "pass":
+            harmonised[~known] = values[~known]
+        return X.with_matrices(fill_triangles(X.matrices, harmonised))  # type: ignore[arg-type]
+
+    # ----------------------------------------------------------------- helpers
+
+    def _check(self, X: Cohort) -> None:
+        check_cohort_input(X, "ComBat", matrices=True)
+        if self.unseen not in UNSEEN:
+            raise ValueError(f"unseen must be one of {', '.join(UNSEEN)}, got {self.unseen!r}.")
+        if self.missing not in ("raise", "mean"):
+            raise ValueError(f"missing must be 'raise' or 'mean', got {self.missing!r}.")
+        if isinstance(self.covariates, str):
+            raise ValueError(f"covariates must be a list of names, got {self.covariates!r}.")
+        if self.min_site_size < 2:
+            raise ValueError(f"min_site_size must be 2 or more, got {self.min_site_size!r}.")
+        if X.sites is None:
+            raise ValueError("ComBat needs to know the sites; pass sites to the Cohort, or leave ComBat out.")
+        absent = [name for name in self.covariates if name not in X.covariates]
+        if absent:
+            have = ", ".join(map(str, X.covariates.columns)) or "none"
+            raise ValueError(
+                f"the cohort has no covariate {name_some(absent, 5)} (it has {have}); add it or choose "
+                f"others with covariates=(…)."
+            )
+
+    def _covariate(self, X: Cohort, name: str) -> pd.Series:
+        column = X.covariates[name]
+        if self.missing == "raise" and column.isna().any():
+            raise ValueError(
+                f"{name} is missing for {name_some(X.subjects[column.isna()], 5)}; drop the subjects, pass "
+                f"missing='mean', or leave {name} out of covariates."
+            )
+        return column
+
+    def _design(self, X: Cohort) -> np.ndarray:
+        """(n, k) covariates as numbers, centred on the training cohort."""
+        columns = [column.coded(self._covariate(X, column.name), X.subjects) for column in self.columns_]
+        return np.hstack([np.zeros((len(X), 0)), *columns])
+
+    def _label(self, X: Cohort, y: Any) -> np.ndarray:
+        if not self.keep_label:
+            return np.zeros((len(X), 0))
+        y = X.y if y is None else y
+        if y is None:
+            raise ValueError("keep_label=True needs labels in fit; pass y or give the cohort some.")
+        return _centred(np.asarray(y)[:, None] == np.unique(y)[1:])
+
+    def _estimate(
+        self, residuals: np.ndarray, site: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(s, p) shift and spread of each site."""
+        varies = np.isfinite(self.scale_)
+        shift = np.zeros((len(sizes), residuals.shape[1]))
+        spread = np.ones_like(shift)
+        for s, size in enumerate(sizes):
+            here = residuals[site == s][:, varies]
+            if size < self.min_site_size:
+                shift[s, varies] = chance_free_shift(here)
+            else:
+                shift[s, varies], estimated = empirical_bayes(here)
+                spread[s, varies] = 1.0 if self.mean_only else estimated
+        return shift, spread
+
+
+def empirical_bayes(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(p,) shift and (p,) variance of a site, given its (n, p) standardised residuals.
+
+    Johnson et al. (2007): over connections the shifts are normal and the variances inverse gamma; both
+    priors come from the site's own connections by moments, the posterior by alternating.
+    """
+    n = len(residuals)
+    shift_hat, variance_hat = residuals.mean(0), residuals.var(0, ddof=1)
+    prior_mean, prior_variance = shift_hat.mean(), shift_hat.var()
+    mean, variance = variance_hat.mean(), variance_hat.var()
+    if (
+        not len(shift_hat) or variance < 1e-12 or prior_variance < 1e-12
+    ):  # one connection, or all alike: nothing to shrink towards
+        return shift_hat, np.maximum(variance_hat, 1e-12)
+    shape, rate = 2 + mean**2 / variance, mean + mean**3 / variance
+    spread = variance_hat
+    for _ in range(_MAX_ITERATIONS):
+        shift = (n * prior_variance * shift_hat + spread * prior_mean) / (n * prior_variance + spread)
+        squares = (n - 1) * variance_hat + n * (shift_hat - shift) ** 2
+        new = (rate + squares / 2) / (n / 2 + shape - 1)
+        done = np.max(np.abs(new - spread) / new) < _TOLERANCE
+        spread = new
+        if done:
+            break
+    return shift, spread
+
+
+def chance_free_shift(residuals: np.ndarray) -> np.ndarray:
+    """(p,) shift of a site whose spread is taken as 1, less the part that is chance.
+
+    residuals : (n, p), standardised. One subject alone is thus not moved onto the mean: of the variance
+    of its connections, 1 / n is its own.
+    """
+    observed = residuals.mean(0)
+    mean = observed.mean()
+    real = max(observed.var() - 1 / len(residuals), 0.0)
+    return mean + real / (real + 1 / len(residuals)) * (observed - mean)
+
+
+def upper_triangle(matrices: np.ndarray) -> np.ndarray:
+    """(n, R, R) → (n, R(R-1)/2) float64, row by row."""
+    return matrices[:, *np.triu_indices(matrices.shape[1], 1)].astype(np.float64)
+
+
+def fill_triangles(matrices: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return (n, R, R) matrices with (n, R(R-1)/2) values above and below their diagonal."""
+    filled = matrices.copy()
+    rows, columns = np.triu_indices(matrices.shape[1], 1)
+    filled[:, rows, columns] = values
+    filled[:, columns, rows] = values
+    return filled
+
+
+def _centred(columns: np.ndarray) -> np.ndarray:
+    return columns - columns.mean(0)

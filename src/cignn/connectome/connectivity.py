@@ -1,0 +1,227 @@
+"""Connectivity of ROI series: (t, R) series of each subject → (R, R) matrices."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from cignn.connectome.checks import check_cohort_input, check_rois, name_some
+from cignn.connectome.progress import track
+from cignn.datasets.cohort import Cohort
+
+KINDS = ("correlation", "partial", "tangent", "covariance")
+_NILEARN = {"partial": "partial correlation", "tangent": "tangent", "covariance": "covariance"}
+_LARGEST_R = 1 - 1e-6  # Fisher's z of a perfect correlation is infinite
+_BLOCK = 32  # subjects in one piece of work: bounds the memory, feeds the processes
+
+
+class Connectivity(TransformerMixin, BaseEstimator):
+    """Turn a cohort's series into connectivity matrices.
+
+    Correlation, partial correlation and covariance belong to one subject each: nothing is fitted. The
+    tangent space (Varoquaux et al. 2010) needs a point to touch, the geometric mean of covariances:
+    `fit` takes it from the training cohort alone, and a subject's matrix does not depend on who is
+    transformed with it. A cohort that already has matrices passes through `Connectivity()` unchanged.
+
+    Parameters
+    ----------
+    kind : "correlation": Pearson's. "partial", "tangent" and "covariance" come from nilearn's
+        `ConnectivityMeasure`
+    fisher : Fisher's z, arctanh r, instead of r, with a zero diagonal; for "correlation" and "partial"
+    covariance_estimator : scikit-learn covariance estimator behind all kinds but "correlation". By default
+        Ledoit-Wolf: with fewer time points than some multiple of the ROIs the plain covariance is
+        nearly singular and its inverse (partial) or logarithm (tangent) mostly noise; shrinkage
+        repairs that by a rule without a setting
+    standardise : z-score each series before; None does so for "partial" and "tangent", where scanner units
+        would rule shrinkage and mean, and not for "covariance"
+    constant_rois : what to do with an ROI whose series is constant, so that its correlations do not exist.
+        "raise" names subjects and ROIs; "zero" gives the ROI no connection (0, diagonal 1 for
+        correlations; 0 in tangent space: as the group mean, which is taken over the other subjects)
+    n_jobs : processes, over subjects, for all kinds but "correlation" (which takes seconds)
+    verbose : 1 shows a progress bar
+
+    Attributes
+    ----------
+    measure_ : the fitted nilearn estimator, or None for "correlation"
+    n_rois_ : number of ROIs seen in `fit`
+    """
+
+    def __init__(
+        self,
+        kind: str = "correlation",
+        *,
+        fisher: bool = False,
+        covariance_estimator: Any = None,
+        standardise: bool | None = None,
+        constant_rois: str = "raise",
+        n_jobs: int | None = 1,
+        verbose: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.fisher = fisher
+        self.covariance_estimator = covariance_estimator
+        self.standardise = standardise
+        self.constant_rois = constant_rois
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Cohort, y: Any = None) -> Self:
+        """Check the settings; learn the tangent space's reference from these subjects."""
+        self._check(X)
+        self.n_rois_ = X.n_rois
+        self.measure_ = None
+        if X.series is None or self.kind == "correlation":
+            return self
+        constant = self._constant_rois(X)
+        if self.kind == "tangent" and not constant.any(1).all():
+            X = X[~constant.any(1)]
+        elif self.kind != "tangent":
+            X = X[:1]  # there is nothing to learn, nilearn wants to see some series
+        from nilearn.connectome import ConnectivityMeasure
+
+        measure = ConnectivityMeasure(
+            cov_estimator=self.covariance_estimator, kind=_NILEARN[self.kind], standardize=False
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            self.measure_ = measure.fit([self._prepared(series) for series in X.series or ()])
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_rois_")
+
+    def transform(self, X: Cohort) -> Cohort:
+        """Return the same subjects with matrices, (n, R, R) float32."""
+        self._check(X)
+        if not hasattr(self, "n_rois_"):
+            raise NotFittedError("this Connectivity is not fitted; call fit with the training cohort first.")
+        check_rois(X, self.n_rois_)
+        if X.series is None:
+            return X
+        constant = self._constant_rois(X)
+        if self.kind == "correlation":
+            matrices = np.empty((len(X), X.n_rois, X.n_rois), np.float32)
+            for i, series in enumerate(X.series):
+                matrices[i] = pearson(series)
+        else:
+            matrices = self._measured(X)
+        if self.kind in ("correlation", "partial"):
+            if self.fisher:
+                fisher_z(matrices)
+            diagonal = 0.0 if self.fisher else 1.0
+        else:
+            diagonal = 0.0
+        _disconnect(matrices, constant, diagonal)
+        return X.with_matrices(matrices)
+
+    # ----------------------------------------------------------------- helpers
+
+    def _check(self, X: Cohort) -> None:
+        check_cohort_input(X, "Connectivity")
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}.")
+        if self.constant_rois not in ("raise", "zero"):
+            raise ValueError(f"constant_rois must be 'raise' or 'zero', got {self.constant_rois!r}.")
+        if self.fisher and self.kind not in ("correlation", "partial"):
+            raise ValueError(
+                f"fisher=True needs correlations; use kind='correlation' or 'partial', got {self.kind!r}."
+            )
+        if X.series is None and (self.kind != "correlation" or self.fisher):
+            asked = f"kind={self.kind!r}" + (", fisher=True" if self.fisher else "")
+            raise ValueError(
+                f"Connectivity({asked}) needs ROI series, the cohort has ready matrices; leave the step out "
+                f"or use Connectivity(), which passes them through."
+            )
+
+    def _prepared(self, series: np.ndarray) -> np.ndarray:
+        """(t, R) float64, z-scored where the kind asks for it; a constant ROI becomes zero."""
+        series = np.asarray(series, np.float64)
+        wanted = self.kind in ("partial", "tangent") if self.standardise is None else self.standardise
+        if not wanted:
+            return series
+        centred = series - series.mean(0)
+        std = centred.std(0)
+        constant = np.ptp(series, axis=0) == 0
+        return np.where(constant, 0.0, centred / np.where(constant, 1.0, std))
+
+    def _measured(self, X: Cohort) -> np.ndarray:
+        assert X.series is not None
+        blocks = [slice(start, start + _BLOCK) for start in range(0, len(X), _BLOCK)]
+        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+            delayed(_measure)(self.measure_, [self._prepared(series) for series in X.series[block]])
+            for block in blocks
+        )
+        matrices = np.empty((len(X), X.n_rois, X.n_rois), np.float32)
+        shown = track(results, len(blocks), f"connectivity ({self.kind})", self.verbose)
+        for block, result in zip(blocks, shown, strict=True):
+            matrices[block] = result
+        return matrices
+
+    def _constant_rois(self, X: Cohort) -> np.ndarray:
+        """(n, R) bool: whose series is constant; with ``constant_rois="raise"`` there may be none."""
+        assert X.series is not None
+        constant = np.zeros((len(X), X.n_rois), bool)
+        for i, series in enumerate(X.series):
+            if len(series) < 3:
+                raise ValueError(
+                    f"subject {X.subjects[i]} has {len(series)} time points; connectivity needs 3 or more."
+                )
+            low, high = series.min(0), series.max(0)
+            if not np.isfinite(low).all() or not np.isfinite(high).all():
+                raise ValueError(f"subject {X.subjects[i]} has NaN or infinite values; repair or drop it.")
+            constant[i] = low == high
+        if constant.any() and self.constant_rois == "raise":
+            who = np.flatnonzero(constant.any(1))
+            subjects = [
+                f"{X.subjects[i]} ({name_some([X.roi_names[j] for j in np.flatnonzero(constant[i])], 3)})"
+                for i in who
+            ]
+            raise ValueError(
+                f"{len(who)} subjects have constant ROIs, whose correlations are undefined: "
+                f"{name_some(subjects, 5)}; drop the subjects or pass constant_rois='zero'."
+            )
+        return constant
+
+
+def pearson(series: np.ndarray) -> np.ndarray:
+    """(R, R) Pearson correlations of (t, R) series, exactly symmetric; 0 for a constant ROI."""
+    centred = np.asarray(series, np.float64)
+    centred = centred - centred.mean(0)
+    norm = np.linalg.norm(centred, axis=0)
+    norm[np.ptp(series, axis=0) == 0] = np.inf
+    centred /= norm
+    r = centred.T @ centred
+    r = np.clip((r + r.T) / 2, -1, 1)
+    np.fill_diagonal(r, 1)
+    return r
+
+
+def fisher_z(matrices: np.ndarray) -> None:
+    """Replace (n, R, R) correlations by arctanh r, in place; the diagonal becomes 0, r = ±1 stays finite."""
+    np.clip(matrices, -_LARGEST_R, _LARGEST_R, out=matrices)
+    np.arctanh(matrices, out=matrices)
+    on_diagonal = np.arange(matrices.shape[1])
+    matrices[:, on_diagonal, on_diagonal] = 0
+
+
+def _measure(measure: Any, series: list[np.ndarray]) -> np.ndarray:
+    """(b, R, R) matrices by nilearn's estimator."""
+    # nilearn refuses the tangent space of one subject, for fear it was fitted on that one
+    padded = series * 2 if len(series) == 1 else series
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return np.asarray(measure.transform(padded))[: len(series)]
+
+
+def _disconnect(matrices: np.ndarray, constant: np.ndarray, diagonal: float) -> None:
+    """Give constant ROIs no connection, in place."""
+    for i in np.flatnonzero(constant.any(1)):
+        matrices[i, constant[i], :] = 0
+        matrices[i, :, constant[i]] = 0
+        which = np.flatnonzero(constant[i])
+        matrices[i, which, which] = diagonal

@@ -1,0 +1,50 @@
+"""Covariates as numbers of a linear model, coded as the training cohort taught."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cignn.connectome.checks import name_some
+
+
+class CovariateColumn(NamedTuple):
+    """A covariate as it was in the training cohort."""
+
+    name: str
+    levels: list | None  # of categories; None for numbers
+    mean: np.ndarray  # (k,) of its coded columns
+    std: float
+
+    @classmethod
+    def of(cls, name: str, column: pd.Series) -> CovariateColumn:
+        """Learn the coding of one column of the training cohort."""
+        if pd.api.types.is_numeric_dtype(column):
+            mean, std = float(column.mean()), float(column.std(ddof=0))
+            if not np.isfinite(std):
+                mean = std = 0.0
+            return cls(name, None, np.array([mean]), std)
+        levels = sorted(column.dropna().unique())
+        coded = column.dropna().to_numpy()[:, None] == np.array(levels[1:], object)
+        return cls(name, levels, coded.mean(0) if len(coded) else np.zeros(0), 1.0)
+
+    def coded(self, column: pd.Series, subjects: np.ndarray) -> np.ndarray:
+        """(n, k) centred numbers, 0 where missing; a covariate that never varied in training has none."""
+        absent = column.isna().to_numpy()
+        if self.levels is None:
+            if self.std == 0:
+                return np.zeros((len(column), 0))
+            values = (column.to_numpy(np.float64, na_value=np.nan)[:, None] - self.mean) / self.std
+        else:
+            strange = ~column.isin(self.levels).to_numpy() & ~absent
+            if strange.any():
+                raise ValueError(
+                    f"{self.name} of {name_some(subjects[strange], 5)} is {column[strange].iloc[0]!r}, in "
+                    f"training it was one of {name_some(self.levels, 5)}; correct it or leave it out."
+                )
+            values = (column.to_numpy()[:, None] == np.array(self.levels[1:], object)) - self.mean
+        values = values.astype(np.float64)
+        values[absent] = 0
+        return values

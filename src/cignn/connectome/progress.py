@@ -1,0 +1,24 @@
+"""The progress bar over subjects, shown when a transformer is verbose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def track(items: Iterable[T], total: int, what: str, verbose: int) -> Iterator[T]:
+    """Yield the items, with a bar and the time left on stderr when ``verbose``."""
+    if not verbose:
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress("{task.description}", *columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=total)
+        for item in items:
+            yield item
+            bar.advance(task)

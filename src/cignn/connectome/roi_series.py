@@ -1,0 +1,282 @@
+"""From scans to ROI series: 4-D NIfTI files and a label atlas → `Cohort`."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from cignn.connectome.extraction import FILTERS, Extracted, Failed, Recipe, Scan, extract, fingerprint
+from cignn.connectome.progress import track
+from cignn.datasets.atlas import Atlas
+from cignn.datasets.cohort import Cohort
+
+
+class RoiSeries(TransformerMixin, BaseEstimator):
+    """Mean series of each region of a label atlas, cleaned: the step from scans to a `Cohort`.
+
+    The defaults are the paper's: the first 10 volumes dropped, linear trends removed, motion, white matter
+    and CSF regressed out, 0.01–0.1 Hz passed, series standardised. Motion correction, normalisation to the
+    atlas's space and the rest of the spatial work belong to SPM or fMRIPrep and must be done before.
+
+    Parameters
+    ----------
+    atlas : path or image of a 3-D label volume, 0 = background; the columns are its labels in rising order
+    names : names of the labels in that order, or an `Atlas`; left out, `Atlas.from_labels` names them
+    drop : number of first volumes left out, of the scan and of its confounds
+    detrend : remove linear trends
+    band : (low, high) in Hz; either may be None; None filters nothing
+    filter : "cosine" regresses the confounds out, then keeps the discrete cosines of the band: sharp edges,
+        as in the pipelines behind ABIDE and REST-meta-MDD. "butterworth" is nilearn's `signal.clean`: series
+        and confounds pass a fifth-order filter, then the regression; what comes out is uncorrelated
+        with the filtered confounds, but of rhythms near the edges and of true signal less is left
+    confounds : "auto": the scan's own table (column ``confounds`` of the frame given to `transform`), else
+        what fMRIPrep left beside the scan, else nothing, with a warning. "fmriprep", or a mapping of
+        keywords of `nilearn.interfaces.fmriprep.load_confounds`: that, or the subject fails. A list with
+        one table per scan. None: nothing is regressed out. A table is a path, frame or array with one
+        row per volume of the scan, the dropped ones included.
+    smoothing : full width at half maximum in mm, None for none (the paper smooths with 6)
+    standardise : give each series mean 0 and variance 1
+    t_r : repetition time in seconds; by default the scan's header says it
+    mask : path or image; voxels outside it are left out of their regions
+    n_jobs : processes, over subjects
+    cache : folder in which extracted series are kept; a changed setting, atlas, scan or table is a new entry
+    verbose : 1 shows a progress bar
+
+    Attributes
+    ----------
+    failures_ : subject → reason, of the last `transform`; those subjects are not in its cohort
+    missing_ : subject → names of the regions without signal in the scan; their series are zero
+    """
+
+    def __init__(
+        self,
+        atlas: Any,
+        *,
+        names: Sequence[str] | Atlas | None = None,
+        drop: int = 10,
+        detrend: bool = True,
+        band: tuple[float | None, float | None] | None = (0.01, 0.1),
+        filter: str = "cosine",
+        confounds: Any = "auto",
+        smoothing: float | None = None,
+        standardise: bool = True,
+        t_r: float | None = None,
+        mask: Any = None,
+        n_jobs: int | None = 1,
+        cache: str | Path | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.atlas = atlas
+        self.names = names
+        self.drop = drop
+        self.detrend = detrend
+        self.band = band
+        self.filter = filter
+        self.confounds = confounds
+        self.smoothing = smoothing
+        self.standardise = standardise
+        self.t_r = t_r
+        self.mask = mask
+        self.n_jobs = n_jobs
+        self.cache = cache
+        self.verbose = verbose
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Check the settings; nothing is learned."""
+        self._recipe()
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def transform(self, X: Any) -> Cohort:
+        """Extract the series of all scans.
+
+        X : sequence of paths (subjects are named by ``sub-…`` in the file's name, else by the file), or a
+        frame with the columns ``path`` and ``subject`` and maybe ``confounds``; other columns are ignored.
+        Subjects that fail are warned of at the end, each with its reason, and left out.
+        """
+        recipe = self._recipe()
+        scans = self._scans(X)
+        cache = None if self.cache is None else Path(self.cache)
+        if cache is not None:
+            cache.mkdir(parents=True, exist_ok=True)
+        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+            delayed(extract)(scan, recipe, cache) for scan in scans
+        )
+        done = dict(
+            zip(
+                [scan.subject for scan in scans],
+                track(results, len(scans), "extracting series", self.verbose),
+                strict=True,
+            )
+        )
+        self.failures_ = {name: result.reason for name, result in done.items() if isinstance(result, Failed)}
+        kept = {name: result for name, result in done.items() if isinstance(result, Extracted)}
+        if not kept:
+            raise ValueError(f"all {len(scans)} subjects failed: {_lines(self.failures_)}.")
+        atlas = self._atlas()
+        self.missing_ = {
+            name: [atlas.names[i] for i in result.missing]
+            for name, result in kept.items()
+            if len(result.missing)
+        }
+        self._tell(kept)
+        return Cohort(
+            [result.series for result in kept.values()],
+            subjects=list(kept),
+            roi_names=atlas.names,
+            atlas=atlas,
+        )
+
+    # ---------------------------------------------------------------- settings
+
+    def _recipe(self) -> Recipe:
+        """Check the settings and return what a scan's extraction needs of them."""
+        if not isinstance(self.drop, (int, np.integer)) or self.drop < 0:
+            raise ValueError(f"drop must be a whole number of volumes, 0 or more, got {self.drop!r}.")
+        low, high = (None, None) if self.band is None else self.band
+        for edge in (low, high):
+            if edge is not None and edge <= 0:
+                raise ValueError(
+                    f"band must be (low, high) in Hz above 0, None for no edge, got {self.band}."
+                )
+        if low is not None and high is not None and low >= high:
+            raise ValueError(f"band must be (low, high) in Hz with low < high, got {self.band}.")
+        if self.filter not in FILTERS:
+            raise ValueError(f"filter must be one of {', '.join(FILTERS)}, got {self.filter!r}.")
+        if self.t_r is not None and self.t_r <= 0:
+            raise ValueError(f"t_r must be a number of seconds above 0, got {self.t_r!r}.")
+        if self.smoothing is not None and self.smoothing <= 0:
+            raise ValueError(f"smoothing must be a width in mm above 0, or None, got {self.smoothing!r}.")
+        if isinstance(self.confounds, str) and self.confounds not in ("auto", "fmriprep"):
+            raise ValueError(
+                f"confounds must be 'auto', 'fmriprep', None, keywords of load_confounds or a list of "
+                f"tables, got {self.confounds!r}."
+            )
+        own = self.confounds is None or isinstance(self.confounds, (str, Mapping))
+        labels = _labels(self.atlas)
+        self._check_names(len(labels))
+        return Recipe(
+            atlas=self.atlas,
+            labels=labels,
+            drop=int(self.drop),
+            detrend=bool(self.detrend),
+            low=low,
+            high=high,
+            filter=self.filter,
+            confounds=self.confounds if own else "auto",
+            smoothing=self.smoothing,
+            standardise=bool(self.standardise),
+            t_r=self.t_r,
+            mask=self.mask,
+            fixed=fingerprint(self.atlas) + ("" if self.mask is None else fingerprint(self.mask)),
+        )
+
+    def _check_names(self, n_labels: int) -> None:
+        names = self.names.names if isinstance(self.names, Atlas) else self.names
+        if names is not None and len(names) != n_labels:
+            raise ValueError(f"names must name the {n_labels} labels of the atlas, got {len(names)} names.")
+
+    def _atlas(self) -> Atlas:
+        if isinstance(self.names, Atlas):
+            return self.names
+        return Atlas.from_labels(self.atlas, names=None if self.names is None else list(self.names))
+
+    def _scans(self, X: Any) -> list[Scan]:
+        """Return what to extract: subject, scan and its own confounds table."""
+        if isinstance(X, (str, Path)):
+            raise ValueError(f"scans must be a list of paths or a frame with a column path, got {str(X)!r}.")
+        tables: Sequence[Any]
+        if isinstance(X, pd.DataFrame):
+            lacking = [column for column in ("path", "subject") if column not in X.columns]
+            if lacking:
+                raise ValueError(
+                    f"the frame of scans must have the columns path and subject, {lacking} lack."
+                )
+            paths, subjects = list(X["path"]), [str(name) for name in X["subject"]]
+            tables = list(X["confounds"]) if "confounds" in X.columns else [None] * len(X)
+        else:
+            paths = list(X)
+            subjects = [_subject(path, i) for i, path in enumerate(paths)]
+            tables = [None] * len(paths)
+        if not paths:
+            raise ValueError("there are no scans to extract series from.")
+        if self.confounds is not None and not isinstance(self.confounds, (str, Mapping)):
+            tables = list(self.confounds)
+            if len(tables) != len(paths):
+                raise ValueError(f"confounds must hold one table per scan ({len(paths)}), got {len(tables)}.")
+        twice = [name for name, count in Counter(subjects).items() if count > 1]
+        if twice:
+            raise ValueError(
+                f"subject {', '.join(twice[:5])} has more than one scan; name them apart in a frame with the "
+                f"columns path and subject."
+            )
+        tables = [None if _is_missing(table) else table for table in tables]
+        return [Scan(*item) for item in zip(subjects, paths, tables, strict=True)]
+
+    # ----------------------------------------------------------------- telling
+
+    def _tell(self, kept: dict[str, Extracted]) -> None:
+        if self.failures_:
+            warnings.warn(
+                f"{len(self.failures_)} of {len(self.failures_) + len(kept)} subjects failed and are left "
+                f"out: {_lines(self.failures_)}.",
+                stacklevel=3,
+            )
+        if self.missing_:
+            lines = {name: f"{len(rois)} ({', '.join(rois[:5])})" for name, rois in self.missing_.items()}
+            warnings.warn(
+                f"regions without signal in the scan, their series are zero: {_lines(lines)}.", stacklevel=3
+            )
+        bare = [name for name, result in kept.items() if not result.n_confounds]
+        if bare and self.confounds is not None:
+            warnings.warn(
+                f"no confounds found for {len(bare)} subjects ({', '.join(bare[:5])}): nothing was regressed "
+                f"out; give tables in a column confounds, or pass confounds=None to accept it.",
+                stacklevel=3,
+            )
+
+
+def _labels(atlas: Any) -> np.ndarray:
+    """(r,) the labels of a label volume in rising order, without the background 0."""
+    from nilearn.image import load_img
+
+    if isinstance(atlas, (str, Path)) and not Path(atlas).is_file():
+        raise FileNotFoundError(f"atlas {atlas} does not exist; give the path of a NIfTI label volume.")
+    data = np.squeeze(np.asarray(load_img(atlas).dataobj))
+    labels = np.unique(data)
+    if data.ndim != 3 or not np.isfinite(labels).all() or (labels != np.round(labels)).any():
+        raise ValueError("atlas must be a 3-D volume of whole-number labels, 0 for the background.")
+    labels = labels[labels != 0].astype(int)
+    if not len(labels):
+        raise ValueError("atlas has no label but 0, the background.")
+    return labels
+
+
+def _subject(path: Any, i: int) -> str:
+    """Name a scan's subject by its file: ``sub-…`` where there is one, else the name without ending."""
+    if not isinstance(path, (str, Path)):
+        return f"sub-{i + 1:04d}"
+    name = Path(path).name
+    found = re.match(r"sub-[A-Za-z0-9]+", name)
+    return found.group() if found else re.sub(r"\.nii(\.gz)?$", "", name)
+
+
+def _is_missing(table: Any) -> bool:
+    return table is None or (isinstance(table, float) and np.isnan(table)) or table is pd.NA
+
+
+def _lines(reasons: Mapping[str, str], most: int = 20) -> str:
+    lines = [f"{name}: {reason}" for name, reason in list(reasons.items())[:most]]
+    more = len(reasons) - len(lines)
+    return "\n  " + "\n  ".join([*lines, f"… and {more} more"] if more else lines)
