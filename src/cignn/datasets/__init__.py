@@ -3,7 +3,8 @@
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.ba2motifs import load_ba2motifs
 from cignn.datasets.cohort import Cohort, Subject
-from cignn.datasets.cohort_npz import read_npz as load_cohort
+from cignn.datasets.cohort_checks import check_cohort
+from cignn.datasets.cohort_files import load_cohort
 from cignn.datasets.motifs import make_ba2motifs, make_spurious_motifs
 from cignn.datasets.simulated import make_cohort, plant_edges
 from cignn.datasets.tu import load_tu
@@ -13,6 +14,7 @@ __all__ = [
     "Cohort",
     "Subject",
     "aal116",
+    "check_cohort",
     "load_ba2motifs",
     "load_cohort",
     "load_tu",

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ from cignn.datasets.cohort import Cohort, SeriesStack
 
 MISSING = "n/a"  # what BIDS tables write for a missing value
 _COVARIATE = "covariate_"
+FORMAT = "cignn_cohort"  # in files of `Cohort.save`, whose content was looked at before
 
 
 def write_npz(cohort: Cohort, path: str | Path) -> Path:
     """Write a cohort; an unfinished file never takes the place of a finished one."""
     path = Path(path)
     path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
-    arrays: dict[str, np.ndarray | None] = {"matrices": cohort.matrices}
+    arrays: dict[str, np.ndarray | None] = {FORMAT: np.array(1), "matrices": cohort.matrices}
     if cohort.series is not None:
         stack = cohort.series.compact()
         arrays |= {"series": stack.values, "lengths": stack.lengths}
@@ -55,14 +57,14 @@ def write_npz(cohort: Cohort, path: str | Path) -> Path:
     return path
 
 
-def read_npz(path: str | Path, label: str = "label") -> Cohort:
+def read_npz(path: str | Path, label: str | None = "label") -> Cohort:
     """Read a cohort as it stands; `load_cohort` looks at its content as well."""
     path = Path(path)
     arrays = read_arrays(path)
     if ("series" in arrays) == ("matrices" in arrays):
         found = ", ".join(arrays) or "nothing"
         raise ValueError(f"{path} must hold one of the arrays series and matrices, got {found}.")
-    if label not in arrays and label != "label":
+    if label not in (None, "label") and label not in arrays:
         raise ValueError(f"{path} has no array '{label}' to read labels from, got {', '.join(arrays)}.")
     series: Any = arrays.get("series")
     try:
@@ -75,7 +77,7 @@ def read_npz(path: str | Path, label: str = "label") -> Cohort:
         return Cohort(
             series,
             matrices=arrays.get("matrices"),
-            y=arrays.get(label),
+            y=None if label is None else _labels(arrays.get(label)),
             sites=arrays.get("site"),
             subjects=arrays.get("subject"),
             covariates=_covariates(arrays),
@@ -86,6 +88,12 @@ def read_npz(path: str | Path, label: str = "label") -> Cohort:
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def was_saved(path: str | Path) -> bool:
+    """Whether `Cohort.save` wrote the file."""
+    with zipfile.ZipFile(path) as file:
+        return f"{FORMAT}.npy" in file.namelist()
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -103,12 +111,18 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _plain(column: np.ndarray | pd.Series) -> np.ndarray:
     """Numbers as numbers, everything else as text."""
-    column = pd.Series(column)
+    column = pd.Series(column).infer_objects()
     if pd.api.types.is_bool_dtype(column) and not column.isna().any():
         return column.to_numpy(bool)
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(float, na_value=np.nan) if column.isna().any() else column.to_numpy()
     return np.array([MISSING if gone else str(v) for v, gone in zip(column, column.isna(), strict=True)], str)
+
+
+def _labels(array: np.ndarray | None) -> np.ndarray | None:
+    if array is None or array.dtype.kind != "U" or not (array == MISSING).any():
+        return array
+    return np.array([None if label == MISSING else label for label in array], object)
 
 
 def _covariates(arrays: dict[str, np.ndarray]) -> pd.DataFrame | None:

@@ -1,0 +1,29 @@
+"""The progress bar over many files, shown when a loader is verbose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def track(items: Iterable[T], total: int, what: str, verbose: int) -> Iterator[T]:
+    """Yield the items, with a bar and the time left on stderr when ``verbose``."""
+    if not verbose:
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TimeRemainingColumn
+
+    columns: list[str | ProgressColumn] = [
+        "{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=total)
+        for item in items:
+            yield item
+            bar.advance(task)

@@ -1,0 +1,298 @@
+"""What can be wrong with a cohort: each problem named in one line, with the option that deals with it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cignn.datasets.cohort import Cohort, SeriesStack
+
+logger = logging.getLogger(__name__)
+
+MAX_NAMES = 5
+ROUNDING = 1e-4  # asymmetry of a matrix, relative to its largest value, that counts as rounding
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What to do about each problem of a cohort; see `check_cohort`."""
+
+    non_finite: str = "raise"
+    constant_rois: str = "raise"
+    short_series: str = "raise"
+    min_length: int = 30
+    asymmetric: str = "raise"
+    duplicates: str = "raise"
+    missing_labels: str = "raise"
+    one_class: str = "raise"
+    mixed_rois: str = "raise"
+    missing: str = "raise"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ACTIONS and value not in ACTIONS[field.name]:
+                allowed = ", ".join(ACTIONS[field.name])
+                raise ValueError(f"{field.name} must be one of {allowed}, got {value!r}.")
+        if self.min_length < 2:
+            raise ValueError(f"min_length must be at least 2 time points, got {self.min_length}.")
+
+
+ACTIONS = {
+    "non_finite": ("raise", "drop_subject", "zero"),
+    "constant_rois": ("raise", "drop_subject", "drop_roi", "zero"),
+    "short_series": ("raise", "drop_subject", "keep"),
+    "asymmetric": ("raise", "drop_subject", "symmetrise"),
+    "duplicates": ("raise", "keep_first", "keep"),
+    "missing_labels": ("raise", "drop_subject", "keep"),
+    "one_class": ("raise", "keep"),
+    "mixed_rois": ("raise", "drop_subject"),
+    "missing": ("raise", "drop_subject"),
+}
+
+
+def check_cohort(cohort: Cohort, **options: Any) -> Cohort:
+    """Look for what makes a cohort unfit to learn from; return it, repaired as the options say.
+
+    Every problem found whose option is "raise" (the default of all) becomes one line of one ValueError.
+
+    Parameters
+    ----------
+    non_finite : NaN or infinite values: "raise", "drop_subject" or "zero" (these values become 0)
+    constant_rois : ROIs without signal, whose correlations are undefined: "raise", "drop_subject",
+        "drop_roi" (the ROI is dropped from everyone) or "zero" (the series becomes 0, and 0 is what
+        `Connectivity` gives its connections)
+    short_series, min_length : series of fewer than ``min_length`` (30) time points: "raise", "drop_subject"
+        or "keep"
+    asymmetric : matrices that differ from their transpose by more than rounding: "raise", "drop_subject" or
+        "symmetrise" (the mean of both triangles; where one triangle is empty, the other one)
+    duplicates : an id that stands twice, or identical data under two ids: "raise", "keep_first" or "keep"
+    missing_labels : subjects without a label: "raise", "drop_subject" or "keep"
+    one_class : all labels equal: "raise" or "keep"
+    mixed_rois, missing : met while files are read, see `load_cohort`
+
+    Returns
+    -------
+    Cohort, the same one where nothing had to change; the one given is never changed.
+    """
+    return apply_checks(cohort, Checks(**options))
+
+
+def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort:
+    """Check as `check_cohort` does; ``own`` allows to repair the data in place."""
+    if not len(cohort):
+        raise ValueError("the cohort has no subjects.")
+    problems: list[str] = []
+    drop = np.zeros(len(cohort), bool)
+
+    def act(option: str, found: np.ndarray, line: str) -> bool:
+        """Note the problem or the subjects to drop; return whether something must be repaired."""
+        action = getattr(checks, option)
+        if not found.any():
+            return False
+        if action == "raise":
+            problems.append(f"{line}; {remedy(option)}.")
+        elif action in ("drop_subject", "keep_first"):
+            drop[found] = True
+            logger.info("%s: %s (%s=%r)", "dropped", line, option, action)
+        return action not in ("raise", "drop_subject", "keep_first", "keep")
+
+    def these(found: np.ndarray) -> str:
+        return name_some(cohort.subjects[found])
+
+    bad = np.array([not np.isfinite(one).all() for one in _data(cohort)])
+    zero_values = act("non_finite", bad, f"NaN or infinite values in {these(bad)}")
+
+    constant = np.array([_constant(one, cohort.series is not None) for one in _data(cohort)])
+    constant &= ~bad[:, None]
+    without = np.asarray(constant.any(1))
+    repair_rois = act("constant_rois", without, _constant_line(cohort, constant))
+
+    if cohort.lengths is not None:
+        short = cohort.lengths < checks.min_length
+        shortest = cohort.lengths.min()
+        line = f"fewer than {checks.min_length} time points in {these(short)}, the shortest {shortest}"
+        act("short_series", short, line)
+
+    mirror = False
+    if cohort.matrices is not None:
+        gap = np.array([_asymmetry(one) for one in cohort.matrices])
+        askew = gap > ROUNDING
+        mirror = act("asymmetric", askew, f"matrices are not symmetric in {these(askew)}")
+        mirror |= bool((gap > 0).any())
+
+    twice = pd.Series(cohort.subjects).duplicated(keep=False).to_numpy()
+    repeated = pd.Series(cohort.subjects).duplicated().to_numpy()
+    act("duplicates", repeated, f"the same id stands more than once for {these(repeated)}")
+    pairs = _identical(cohort, ~bad & ~twice)
+    again = np.zeros(len(cohort), bool)
+    again[[later for _, later in pairs]] = True
+    names = [f"{cohort.subjects[first]} = {cohort.subjects[later]}" for first, later in pairs]
+    act("duplicates", again, f"identical data under two ids: {name_some(names)}")
+
+    if cohort.y is not None:
+        unknown = pd.isna(pd.Series(cohort.y)).to_numpy()
+        act("missing_labels", unknown, f"no label for {these(unknown)}")
+
+    if problems:
+        raise ValueError("\n".join(problems))
+    if zero_values or mirror or (repair_rois and checks.constant_rois == "zero"):
+        cohort = _repaired(cohort, zero_values, constant if checks.constant_rois == "zero" else None, own)
+    if repair_rois and checks.constant_rois == "drop_roi":
+        gone = np.asarray(constant[~drop].any(0))
+        logger.info(
+            "dropped ROIs: %s (constant_rois='drop_roi')", name_some(np.array(cohort.roi_names)[gone])
+        )
+        cohort = drop_rois(cohort, gone)
+    if drop.any():
+        cohort = cohort[~drop]
+    if not len(cohort):
+        raise ValueError("no subject is left after dropping; look at the options that say drop_subject.")
+    return _with_clean_labels(cohort, checks)
+
+
+# --------------------------------------------------------------------------------- words
+
+
+def remedy(option: str) -> str:
+    """Say which values of an option deal with a problem."""
+    *others, last = [f'"{action}"' for action in ACTIONS[option] if action != "raise"]
+    return f"pass {option}={', '.join(others)}{' or ' if others else ''}{last}"
+
+
+def name_some(names: Iterable[Any]) -> str:
+    """Name at most five, then say how many more there are."""
+    names = [str(name) for name in names]
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _constant_line(cohort: Cohort, constant: np.ndarray) -> str:
+    found = np.flatnonzero(constant.any(1))
+    if len(found) == 1:
+        rois = np.array(cohort.roi_names)[constant[found[0]]]
+        count = f"{len(rois)} constant ROI{'s' if len(rois) > 1 else ''}"
+        return f"subject {cohort.subjects[found[0]]} has {count} ({name_some(rois)})"
+    counts = [f"{cohort.subjects[i]} ({constant[i].sum()})" for i in found]
+    return f"constant ROIs in {len(found)} subjects: {name_some(counts)}"
+
+
+# ----------------------------------------------------------------------------------- looks
+
+
+def _data(cohort: Cohort) -> Any:
+    return cohort.matrices if cohort.series is None else cohort.series
+
+
+def _constant(data: np.ndarray, is_series: bool) -> np.ndarray:
+    """(R,) True where a series does not move, or a matrix has no connection."""
+    if is_series:
+        low, high = data.min(0, initial=np.inf), data.max(0, initial=-np.inf)
+        return high - low <= 1e-6 * np.maximum(np.abs(low), np.abs(high))
+    connected = (data != 0) & ~np.eye(len(data), dtype=bool)
+    return ~(connected.any(0) | connected.any(1))
+
+
+def _asymmetry(matrix: np.ndarray) -> float:
+    """Largest difference from the transpose, relative to the largest value."""
+    if not np.isfinite(matrix).all():
+        return 0.0
+    largest = np.abs(matrix).max(initial=0.0)
+    return float(np.abs(matrix - matrix.T).max(initial=0.0) / largest) if largest else 0.0
+
+
+def _identical(cohort: Cohort, among: np.ndarray) -> list[tuple[int, int]]:
+    """Pairs (first, later) of subjects with the very same numbers that are not all constant."""
+    seen: dict[bytes, int] = {}
+    pairs = []
+    for i, one in enumerate(_data(cohort)):
+        if among[i] and one.size and one.min() != one.max():
+            key = hashlib.sha256(np.ascontiguousarray(one).data).digest()
+            if key in seen:
+                pairs.append((seen[key], i))
+            seen.setdefault(key, i)
+    return pairs
+
+
+# --------------------------------------------------------------------------------- repairs
+
+
+def _repaired(cohort: Cohort, zero_values: bool, constant: np.ndarray | None, own: bool) -> Cohort:
+    """Set values without meaning to 0 and make matrices exactly symmetric."""
+    if cohort.series is not None:
+        stack = (
+            cohort.series
+            if own
+            else SeriesStack(cohort.series.values.copy(), cohort.series.lengths, cohort.series.starts)
+        )
+        for i, one in enumerate(stack):
+            if zero_values:
+                np.nan_to_num(one, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+            if constant is not None:
+                one[:, constant[i]] = 0
+        return cohort._with(series=stack)
+    matrices = cohort.matrices if own else cohort.matrices.copy()  # type: ignore[union-attr]
+    for one in matrices:  # type: ignore[union-attr]
+        if zero_values:
+            np.nan_to_num(one, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+        _symmetrise(one)
+    return cohort._with(matrices=matrices)
+
+
+def _symmetrise(matrix: np.ndarray) -> None:
+    """Make a matrix symmetric in place; where one triangle is empty the other one counts."""
+    if not np.array_equal(matrix, matrix.T):
+        one_sided = not np.triu(matrix, 1).any() or not np.tril(matrix, -1).any()
+        diagonal = matrix.diagonal().copy()
+        matrix[:] = (matrix + matrix.T) if one_sided else (matrix + matrix.T) / 2
+        np.fill_diagonal(matrix, diagonal)
+
+
+def drop_rois(cohort: Cohort, gone: np.ndarray) -> Cohort:
+    """Return the cohort without the ROIs that are True in ``gone`` (R,)."""
+    keep = np.flatnonzero(~np.asarray(gone))
+    if not len(keep):
+        raise ValueError("no ROI is left: each one is constant in some subject; drop these subjects instead.")
+    pair = np.ix_(keep, keep)
+    stack = cohort.series
+    return cohort._with(
+        series=None if stack is None else SeriesStack(stack.values[:, keep], stack.lengths, stack.starts),
+        matrices=None if cohort.matrices is None else cohort.matrices[:, keep[:, None], keep],
+        roi_names=[cohort.roi_names[i] for i in keep],
+        atlas=None if cohort.atlas is None else cohort.atlas[keep],
+        edge_truth=None if cohort.edge_truth is None else cohort.edge_truth[pair],
+        site_truth=None if cohort.site_truth is None else cohort.site_truth[pair],
+    )
+
+
+def _with_clean_labels(cohort: Cohort, checks: Checks) -> Cohort:
+    """Labels as whole numbers where they are, checked to be of two classes at least."""
+    if cohort.y is None:
+        return cohort
+    y = clean_labels(cohort.y)
+    known = pd.unique(pd.Series(y).dropna())
+    if len(known) < 2 and checks.one_class == "raise":
+        only = f"all labels are {known[0]}" if len(known) else "no subject has a label"
+        raise ValueError(
+            f"{only} ({len(cohort)} subjects), expected at least two classes; {remedy('one_class')}, or "
+            f"give label= another column."
+        )
+    return cohort if y is cohort.y else cohort.with_y(y)
+
+
+def clean_labels(labels: Any) -> np.ndarray:
+    """Return whole numbers as integers and words as text; missing ones stay missing."""
+    column = pd.Series(labels).infer_objects()
+    if column.isna().any():
+        return column.to_numpy()
+    if pd.api.types.is_float_dtype(column) and (column == column.round()).all():
+        return column.to_numpy(int)
+    if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
+        return labels if isinstance(labels, np.ndarray) else column.to_numpy()
+    return column.to_numpy(str)

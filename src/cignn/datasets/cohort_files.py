@@ -1,0 +1,198 @@
+"""Cohorts from disk: a folder with a table and one file per subject, one .npz, or what fMRIPrep leaves."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cignn.datasets import participants as people
+from cignn.datasets._progress import track
+from cignn.datasets.atlas import Atlas
+from cignn.datasets.cohort import Cohort, SeriesStack
+from cignn.datasets.cohort_checks import Checks, apply_checks, logger, name_some, remedy
+from cignn.datasets.cohort_npz import read_npz, was_saved
+from cignn.datasets.derivatives import from_scans, holds_scans
+from cignn.datasets.roi_files import ENDINGS, RoiTable, read_roi_file
+
+KINDS = ("series", "matrices")
+
+
+def load_cohort(
+    path: str | Path,
+    *,
+    label: str | None = "label",
+    kind: str | None = None,
+    participants: str | Path | pd.DataFrame | None = None,
+    atlas: Atlas | None = None,
+    n_rois: int | None = None,
+    transpose: bool = False,
+    extract: Any = None,
+    entities: Mapping[str, str] | None = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    **checks: Any,
+) -> Cohort:
+    """Load a cohort from disk and look for what is wrong with it.
+
+    ``path`` is one of
+
+    - a folder with ``participants.tsv`` (columns ``participant_id``, ``label`` and, where known, ``site``,
+      ``age``, ``sex``, ``mean_fd``, …) and a folder ``series/`` (time points × ROIs) or ``matrices/`` (ROIs ×
+      ROIs) with one file per subject: .1D, .csv, .tsv, .txt, .npy or .mat, named by the id, with or without
+      ``sub-`` in front and more behind an underscore (``sub-001_task-rest.csv``);
+    - an .npz file with ``series`` (all time points, R) and ``lengths`` (n,), or ``series`` (n, t, R), or
+      ``matrices`` (n, R, R), with ``label`` and optional ``site``, ``subject``, ``roi``: what `Cohort.save`
+      writes, and what it wrote comes back unchecked unless one of ``checks`` is given;
+    - a BIDS-derivatives folder as fMRIPrep leaves it, together with ``extract=RoiSeries(atlas=…)`` of
+      `cignn.connectome`, which makes series of its scans.
+
+    Parameters
+    ----------
+    path : the folder or file
+    label : column (array of the .npz) with the labels, None for a cohort without
+    kind : "series" or "matrices", where the folder has both
+    participants : another table (path or DataFrame); by default the folder's own; for derivatives also
+        that of the folders above, as BIDS places them
+    atlas : names, places and systems of the ROIs; by default names come from the files' headers
+    n_rois : how many ROIs each file must have; by default the atlas's number, else what most files have
+    transpose : the files hold ROIs × time points
+    extract : turns scans into a cohort, for derivatives: ``extract.transform(paths)``
+    entities : which scans of derivatives to take, for instance ``{"task": "rest", "space": "MNI152Lin"}``
+    n_jobs : files read at once; by default as many as there are processors
+    verbose : 1 shows a progress bar
+    **checks : what to do about bad subjects, "raise" by default, all described at `check_cohort`:
+        ``non_finite``, ``constant_rois``, ``short_series``, ``min_length``, ``asymmetric``, ``duplicates``,
+        ``missing_labels``, ``one_class``; and, while reading, ``missing`` (ids of the table without a file,
+        or files without a line in the table) and ``mixed_rois`` (files with another number of ROIs than
+        the others), each "raise" or "drop_subject"
+
+    Returns
+    -------
+    Cohort in the order of the table
+    """
+    rules = Checks(**checks)
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; give a cohort's folder or .npz file.")
+    if kind not in (None, *KINDS):
+        raise ValueError(f"kind must be series or matrices, got {kind!r}.")
+    if path.is_file():
+        if path.suffix != ".npz":
+            raise ValueError(
+                f"{path} is neither a folder nor an .npz file; give the folder that holds participants.tsv."
+            )
+        cohort = read_npz(path, label)
+        cohort = cohort if atlas is None else cohort.with_atlas(atlas)
+        if not checks and was_saved(path):
+            return cohort
+    elif extract is not None or holds_scans(path):
+        cohort = from_scans(path, label, participants, extract, dict(entities or {}), rules)
+    else:
+        folder = _data_folder(path, kind)
+        frame, source = people.participants_table(participants, [path])
+        cohort = _from_files(
+            frame, source, folder, label=label, atlas=atlas, n_rois=n_rois, transpose=transpose,
+            n_jobs=n_jobs, verbose=verbose, rules=rules,
+        )  # fmt: skip
+    try:
+        return apply_checks(cohort, rules, own=True)
+    except ValueError as error:
+        raise ValueError("\n".join(f"{path}: {line}" for line in str(error).split("\n"))) from error
+
+
+# ------------------------------------------------------------------------- a table and files
+
+
+def _data_folder(path: Path, kind: str | None) -> Path:
+    have = [name for name in KINDS if (path / name).is_dir() and kind in (None, name)]
+    if len(have) == 2:
+        raise ValueError(f"{path} has both series/ and matrices/; pass kind='series' or kind='matrices'.")
+    if not have:
+        wanted = f"{kind}/" if kind else "series/ or matrices/"
+        raise ValueError(
+            f"{path} has no folder {wanted} with one file per subject; for what fMRIPrep leaves pass "
+            f"extract=RoiSeries(atlas=…)."
+        )
+    return path / have[0]
+
+
+def _from_files(
+    frame: pd.DataFrame,
+    source: str,
+    folder: Path,
+    *,
+    label: str | None,
+    atlas: Atlas | None,
+    n_rois: int | None,
+    transpose: bool,
+    n_jobs: int | None,
+    verbose: int,
+    rules: Checks,
+) -> Cohort:
+    people.labels(frame, label, source)  # a wrong name is told before a thousand files are read
+    files = sorted(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS and p.name[0] != ".")
+    if not files:
+        raise ValueError(f"{folder} holds no file with an ending of {', '.join(ENDINGS)}.")
+    frame = people.unique_ids(frame, source, rules)
+    matched = people.files_of(frame["participant_id"].tolist(), files)
+    chosen = people.one_file_each(matched, files, folder, source, rules)
+    frame = frame[frame["participant_id"].isin(chosen)].reset_index(drop=True)
+    tables = read_many([chosen[name] for name in frame["participant_id"]], n_jobs, verbose)
+    if transpose:
+        tables = [RoiTable(table.values.T, None) for table in tables]
+    square = folder.name == "matrices"
+    keep = _same_rois(
+        frame["participant_id"], tables, square, n_rois or (len(atlas) if atlas else None), rules
+    )
+    frame, tables = frame[keep].reset_index(drop=True), [t for t, k in zip(tables, keep, strict=True) if k]
+    names = [table.names for table in tables]
+    shared = names[0] if names[0] is not None and all(n == names[0] for n in names) else None
+    if shared is not None and len(set(shared)) < len(shared):
+        shared = None
+    values = [table.values for table in tables]
+    data: dict[str, Any] = {"matrices": np.stack(values)} if square else {"series": SeriesStack.of(values)}
+    roi_names = atlas.names if atlas is not None else shared
+    return Cohort(**data, **people.describe(frame, label, source), roi_names=roi_names, atlas=atlas)
+
+
+def read_many(paths: Sequence[Path], n_jobs: int | None = None, verbose: int = 0) -> list[RoiTable]:
+    """Read many files, several at once: parsing numbers leaves Python's lock to others."""
+    workers = min(n_jobs or os.cpu_count() or 1, 16, max(len(paths), 1))
+    with ThreadPoolExecutor(max(workers, 1)) as pool:
+        return list(track(pool.map(read_roi_file, paths), len(paths), "reading subjects", verbose))
+
+
+def _same_rois(
+    subjects: Sequence[str], tables: list[RoiTable], square: bool, expected: int | None, rules: Checks
+) -> np.ndarray:
+    """(n,) whose table has the expected number of ROIs, by default what most have."""
+    shapes = [table.values.shape for table in tables]
+    widths = Counter(width for _, width in shapes)
+    wanted = expected or widths.most_common(1)[0][0]
+    fits = np.array([w == wanted and (h == w or not square) for h, w in shapes])
+    wrong = [
+        f"{name} ({'×'.join(map(str, s))})"
+        for name, s, ok in zip(subjects, shapes, fits, strict=True)
+        if not ok
+    ]
+    if not wrong:
+        return fits
+    what = "matrices" if square else "series (time points × ROIs)"
+    line = f"expected {what} of {wanted} ROIs, got {name_some(wrong)}"
+    if not fits.any() or rules.mixed_rois == "raise":
+        hint = ""
+        if not square and sum(height == wanted for height, _ in shapes) > len(tables) / 2:
+            hint = "transpose=True, or "
+        elif not square and expected is None and len({h for h, _ in shapes}) == 1 and len(widths) > 1:
+            hint = "transpose=True if the files hold ROIs × time points, or "
+        advice = remedy("mixed_rois").replace("pass ", f"pass {hint}")
+        raise ValueError(f"{line}; {advice}, or give n_rois= the right number.")
+    logger.info("dropped: %s (mixed_rois='drop_subject')", line)
+    return fits

@@ -1,0 +1,235 @@
+"""The table of participants: who they are, and which file is whose."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cignn.datasets.cohort_checks import Checks, clean_labels, logger, name_some, remedy
+
+TABLES = ("participants.tsv", "participants.csv")
+MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}
+# names under which tables hold the same thing, the one used here first
+COLUMNS = {
+    "participant_id": ("participant_id", "participant", "subject_id", "subject", "sub_id", "id"),
+    "site": ("site", "site_id", "center", "centre", "scanner"),
+    "age": ("age", "age_at_scan"),
+    "sex": ("sex", "gender"),
+    "mean_fd": ("mean_fd", "func_mean_fd", "fd_mean", "mean_framewise_displacement"),
+}
+_SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "F"}
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read a .tsv or .csv table, every cell as text.
+
+    A byte-order mark, spaces around names and values, and commas or semicolons in a .tsv do no harm.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist; give a .tsv or .csv table of participants.")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        text = path.read_text(encoding="latin-1")
+    header = next((line for line in text.splitlines() if line.strip()), "")
+    separator = next((mark for mark in "\t,;" if mark in header), "\t")
+    if not header:
+        raise ValueError(f"{path} is empty; expected a header line and one line per participant.")
+    try:
+        frame = pd.read_csv(
+            io.StringIO(text),
+            sep=separator,
+            dtype=str,
+            keep_default_na=False,
+            skip_blank_lines=True,
+            skipinitialspace=True,
+            index_col=False,
+        )
+    except ValueError as error:
+        raise ValueError(f"{path} is not a readable table: {str(error).splitlines()[0]}") from error
+    frame = frame.rename(columns=lambda name: str(name).strip()).fillna("")
+    frame = frame.apply(lambda column: column.str.strip())
+    frame = frame[(frame != "").any(axis=1)].reset_index(drop=True)
+    if frame.empty:
+        raise ValueError(f"{path} has a header but no participants.")
+    return frame
+
+
+def known_column(frame: pd.DataFrame, name: str) -> str | None:
+    """Return the column of the table that holds ``name``, whatever its spelling, or None."""
+    by_name = {column.lower(): column for column in reversed(frame.columns)}
+    return next((by_name[alias] for alias in COLUMNS.get(name, (name.lower(),)) if alias in by_name), None)
+
+
+def tidy(column: pd.Series) -> pd.Series:
+    """Missing values as NaN, numbers as numbers, the rest as text."""
+    known = column.where(~column.str.lower().isin(MISSING), None)
+    numbers = pd.to_numeric(known, errors="coerce")
+    if numbers.notna().sum() == known.notna().sum() and known.notna().any():
+        return numbers.astype(float) if numbers.isna().any() else numbers
+    return known
+
+
+def tidy_sex(column: pd.Series) -> pd.Series:
+    """M and F where the table says so in words; numbers stay numbers, their meaning differs."""
+    if not pd.api.types.is_numeric_dtype(column):
+        return column.map(lambda value: _SEXES.get(str(value).lower(), value), na_action="ignore")
+    return column
+
+
+def covariates(frame: pd.DataFrame, leave_out: Sequence[str | None]) -> pd.DataFrame:
+    """Every other column of the table; age, sex and mean_fd under these names."""
+    out = {}
+    taken = set(leave_out)
+    for name in ("age", "sex", "mean_fd"):
+        column = known_column(frame, name)
+        if column is not None and column not in taken:
+            out[name] = tidy_sex(tidy(frame[column])) if name == "sex" else tidy(frame[column])
+            taken.add(column)
+    out |= {column: tidy(frame[column]) for column in frame if column not in taken and column not in out}
+    return pd.DataFrame(out, index=frame.index)
+
+
+def labels(frame: pd.DataFrame, label: str | None, source: str | Path) -> np.ndarray | None:
+    """(n,) the labels, whole numbers as integers; None where none are wanted."""
+    if label is None:
+        return None
+    by_name = {column.lower(): column for column in frame}
+    column = label if label in frame else by_name.get(label.lower())
+    if column is None:
+        raise ValueError(
+            f"{source} has no column {label!r}, got {', '.join(frame.columns)}; name the column of the "
+            f"labels with label=, or pass label=None."
+        )
+    values = tidy(frame[column])
+    return values.to_numpy(object) if values.isna().any() else clean_labels(values)
+
+
+def participants_table(
+    given: str | Path | pd.DataFrame | None, folders: Sequence[Path]
+) -> tuple[pd.DataFrame, str]:
+    """The table of participants, as text, with the participants' ids in ``participant_id``."""
+    if isinstance(given, pd.DataFrame):
+        frame, source = given.astype(object).where(given.notna(), "").astype(str), "the table of participants"
+        frame = frame.reset_index(drop=True)
+    else:
+        places = [Path(given)] if given is not None else [f / name for f in folders for name in TABLES]
+        place = next((place for place in places if place.is_file()), None)
+        if place is None:
+            raise FileNotFoundError(
+                f"{places[0]} does not exist; write one line per subject there (columns participant_id and "
+                f"label, separated by tabs), or give participants= another table."
+            )
+        frame, source = read_table(place), str(place)
+    column = known_column(frame, "participant_id")
+    if column is None:
+        raise ValueError(f"{source} has no column participant_id, got {', '.join(frame.columns)}.")
+    frame = frame.rename(columns={column: "participant_id"})
+    nameless = frame["participant_id"].str.lower().isin(MISSING)
+    if nameless.any():
+        raise ValueError(f"{source} has no participant_id in {nameless.sum()} lines; fill it in.")
+    return frame, source
+
+
+def describe(frame: pd.DataFrame, label: str | None, source: str) -> dict[str, Any]:
+    """What the table says of the subjects, as arguments of `Cohort`."""
+    site = known_column(frame, "site")
+    by_name = {column.lower(): column for column in frame}
+    column = None if label is None else (label if label in frame else by_name.get(label.lower()))
+    return {
+        "y": labels(frame, label, source),
+        "sites": None if site is None else frame[site].to_numpy(str),
+        "subjects": frame["participant_id"].to_numpy(str),
+        "covariates": covariates(frame, ["participant_id", site, column]),
+    }
+
+
+# ----------------------------------------------------------------------------- who is whose
+
+
+def bare(name: str) -> str:
+    """An id without ``sub-``, for comparison."""
+    return re.sub(r"^sub(ject)?[-_]?(?=.)", "", name.strip(), flags=re.IGNORECASE).casefold()
+
+
+def short(name: str) -> str:
+    """An id without leading zeros where it is a number."""
+    return name.lstrip("0") or "0" if name.isdigit() else name
+
+
+def files_of(ids: Sequence[str], paths: Sequence[Path]) -> dict[str, list[Path]]:
+    """Find each participant's files: ``001.csv``, ``sub-001.csv`` or ``sub-001_anything.csv``.
+
+    Ids match with or without ``sub-``; where that finds nothing, with or without leading zeros.
+    """
+    wanted = {bare(name): name for name in ids}
+    shortened: dict[str, list[str]] = {}
+    for name in wanted:
+        shortened.setdefault(short(name), []).append(name)
+    found: dict[str, list[Path]] = {name: [] for name in ids}
+    for path in paths:
+        stem = bare(path.name.split(".")[0] if path.name.count(".") == 1 else path.name[: -len(path.suffix)])
+        parts = re.split(r"[_.]", stem)
+        heads = ["_".join(parts[:k]) for k in range(len(parts), 0, -1)]
+        owner = next((wanted[head] for head in [stem, *heads] if head in wanted), None)
+        if owner is None:
+            near = [shortened[short(head)] for head in [stem, *heads] if short(head) in shortened]
+            owner = wanted[near[0][0]] if near and len(near[0]) == 1 else None
+        if owner is not None:
+            found[owner].append(path)
+    return found
+
+
+def unique_ids(frame: pd.DataFrame, source: str, rules: Checks) -> pd.DataFrame:
+    """One line per id: two lines cannot share one file."""
+    twice = frame["participant_id"].map(bare).duplicated()
+    if twice.any() and rules.duplicates != "keep_first":
+        names = name_some(frame["participant_id"][twice].unique())
+        raise ValueError(
+            f'{source}: the same id stands more than once for {names}; pass duplicates="keep_first".'
+        )
+    return frame[~twice].reset_index(drop=True)
+
+
+def one_file_each(
+    matched: dict[str, list[Path]],
+    files: list[Path],
+    folder: Path,
+    source: str,
+    rules: Checks,
+    choose: str = "",
+) -> dict[str, Path]:
+    """Choose each participant's file, or say who has none, who has several and which are nobody's."""
+    problems = []
+    several = {name: paths for name, paths in matched.items() if len(paths) > 1}
+    if several and rules.duplicates != "keep_first":
+        names = name_some(f"{n} ({', '.join(p.name for p in paths[:3])})" for n, paths in several.items())
+        problems.append(f'{folder}: more than one file for {names}; pass {choose}duplicates="keep_first".')
+    without = [name for name, paths in matched.items() if not paths]
+    owned = {path for paths in matched.values() for path in paths}
+    ownerless = [path.name for path in files if path not in owned]
+    if rules.missing == "raise":
+        if without:
+            problems.append(
+                f"{source}: no file in {folder.name}/ for {name_some(without)}; {remedy('missing')}."
+            )
+        if ownerless:
+            line = f"{folder}: no line in the table for {name_some(ownerless)}; {remedy('missing')}."
+            problems.append(line)
+    if problems:
+        raise ValueError("\n".join(problems))
+    if without or ownerless:
+        logger.info("left out: ids without file %s; files without id %s", without, ownerless)
+    chosen = {name: paths[0] for name, paths in matched.items() if paths}
+    if not chosen:
+        raise ValueError(
+            f"{folder}: no file belongs to an id of {source}; name files by their participant_id."
+        )
+    return chosen

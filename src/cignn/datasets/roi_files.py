@@ -1,0 +1,170 @@
+"""One subject's numbers from one file: .1D, .csv, .tsv, .txt, .npy, .mat."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+ENDINGS = (".1d", ".csv", ".tsv", ".txt", ".npy", ".mat")
+_NUMBERLESS = {"nan", "na", "n/a"}  # may stand where a number is expected
+_ROW_NAMES = {"", "unnamed: 0", "index", "time", "frame", "volume", "tr"}  # columns that are no ROI
+
+
+class RoiTable(NamedTuple):
+    """The content of one file."""
+
+    values: np.ndarray  # (rows, columns) float32
+    names: list[str] | None  # of the columns, where a header gives them
+
+
+def read_roi_file(path: str | Path) -> RoiTable:
+    """Read a table of numbers: time points × ROIs, or ROIs × ROIs.
+
+    Text may have a header line with ROI names, comment lines (# or %), and commas, semicolons, tabs or
+    spaces between numbers; a first column of words, or that the header gives no name or calls index, time,
+    frame, volume or TR, is left out.
+    A .mat file holds one two-dimensional array of numbers, or several of which one is ``ROISignals``.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise ValueError(f"{path} has no known ending; expected one of {', '.join(ENDINGS)}.")
+    try:
+        table = {".npy": _read_npy, ".mat": _read_mat}.get(ending, _read_text)(path)
+    except _UnreadableError as error:
+        raise ValueError(f"{path} {error}") from error
+    if table.values.ndim != 2 or not table.values.size:
+        raise ValueError(f"{path} must hold a table of numbers, got shape {table.values.shape}.")
+    return table
+
+
+class _UnreadableError(Exception):
+    """Says what is wrong with a file, without its name."""
+
+
+def _read_npy(path: Path) -> RoiTable:
+    try:
+        values = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise _UnreadableError("is not a readable .npy file of numbers; write it with np.save.") from error
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+        raise _UnreadableError("does not hold one array of numbers; write it with np.save.")
+    return RoiTable(values.astype(np.float32, copy=False), None)
+
+
+def _read_mat(path: Path) -> RoiTable:
+    from scipy.io import loadmat
+
+    try:
+        content = loadmat(path)
+    except NotImplementedError as error:
+        raise _UnreadableError("is a MATLAB 7.3 file; save it in MATLAB with save(…, '-v7').") from error
+    except Exception as error:  # foreign bytes make scipy raise nearly anything
+        raise _UnreadableError("is not a readable .mat file; save it again.") from error
+    arrays = {
+        name: array
+        for name, array in content.items()
+        if not name.startswith("__")
+        and isinstance(array, np.ndarray)
+        and array.ndim == 2
+        and array.dtype.kind in "biuf"
+        and min(array.shape) > 1
+    }
+    if "ROISignals" in arrays:
+        arrays = {"ROISignals": arrays["ROISignals"]}
+    if len(arrays) != 1:
+        found = ", ".join(arrays) or "none"
+        raise _UnreadableError(f"must hold one two-dimensional array of numbers, or ROISignals, got {found}.")
+    return RoiTable(next(iter(arrays.values())).astype(np.float32), None)
+
+
+def _read_text(path: Path) -> RoiTable:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _UnreadableError("is not a text file of numbers.") from error
+    lines = [(i, line.rstrip("\r")) for i, line in enumerate(text.split("\n"), 1)]
+    lines = [(i, line) for i, line in lines if line.strip() and line.lstrip()[0] not in "#%"]
+    if not lines:
+        raise _UnreadableError("holds no numbers.")
+    separator = _separator(lines[-1][1])
+    lines = _tidy(lines, separator)
+    names = _header(_cells(lines[0][1], separator))
+    lines = lines if names is None else lines[1:]
+    if not lines:
+        raise _UnreadableError("holds a header but no numbers.")
+    cells = _cells(lines[0][1], separator)
+    named_rows = bool(cells[0]) and not _is_number(cells[0])
+    if names is not None and len(names) == len(cells) - 1:
+        named_rows = True  # a header without a name for the row names
+    elif names is not None and (named_rows or names[0].lower() in _ROW_NAMES):
+        names, named_rows = names[1:], True
+    skip = int(named_rows)
+    try:
+        body = io.StringIO("\n".join(line for _, line in lines))
+        frame = pd.read_csv(body, sep=separator or " ", header=None, skipinitialspace=True, index_col=False)
+        values = frame.iloc[:, skip:].to_numpy(np.float32, na_value=np.nan)
+        if values.shape[1] != len(cells) - skip:
+            raise ValueError
+    except (ValueError, TypeError):
+        values = _read_slowly(lines, separator, skip)
+    if names is not None and len(names) != values.shape[1]:
+        raise _UnreadableError(f"has {len(names)} names in its header for {values.shape[1]} columns.")
+    told = names is not None and not all(name.isdigit() for name in names)
+    return RoiTable(values, names if told else None)
+
+
+def _tidy(lines: list[tuple[int, str]], separator: str | None) -> list[tuple[int, str]]:
+    """One space between numbers, no separator behind the last one, points for decimal commas."""
+    if separator is None:
+        return [(i, " ".join(line.split())) for i, line in lines]
+    if all(line.rstrip(" ").endswith(separator) for _, line in lines):
+        lines = [(i, line.rstrip(" ")[:-1]) for i, line in lines]
+    return lines if separator == "," else [(i, line.replace(",", ".")) for i, line in lines]
+
+
+def _header(cells: list[str]) -> list[str] | None:
+    """Return the first line as names where it is none of numbers, or just counts the columns."""
+    if any(cell and not _is_number(cell) for cell in cells):
+        return cells
+    counted = [cell for cell in cells if cell]
+    from_one = counted == [str(i) for i in range(1, len(counted) + 1)]
+    from_zero = counted == [str(i) for i in range(len(counted))]
+    return cells if len(counted) > 2 and (from_one or from_zero) else None
+
+
+def _read_slowly(lines: list[tuple[int, str]], separator: str | None, skip: int) -> np.ndarray:
+    """Read line by line, to name the one that is wrong."""
+    width = len(_cells(lines[0][1], separator))
+    rows = []
+    for number, line in lines:
+        cells = _cells(line, separator)
+        wrong = [cell for cell in cells[skip:] if cell and not _is_number(cell)]
+        if wrong or len(cells) != width:
+            got = f"{wrong[0]!r}" if wrong else f"{len(cells) - skip}"
+            raise _UnreadableError(f"line {number}: expected {width - skip} numbers, got {got}.")
+        rows.append([np.nan if cell.lower() in ("", "na", "n/a") else float(cell) for cell in cells[skip:]])
+    return np.array(rows, np.float32)
+
+
+def _separator(line: str) -> str | None:
+    """Tab, semicolon or comma where the line has them, None for spaces."""
+    return next((mark for mark in "\t;," if mark in line.strip()), None)
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    return [cell.strip().strip('"') for cell in (line.split(separator) if separator else line.split())]
+
+
+def _is_number(cell: str) -> bool:
+    if cell.lower() in _NUMBERLESS:
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,565 @@
+"""Cohorts from disk: every way to write the same numbers reads the same; what is bad is named in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.io import savemat
+
+from cignn import Cohort, load_cohort
+from cignn.datasets import Atlas, check_cohort, make_cohort
+from cignn.datasets.roi_files import read_roi_file
+
+R, N = 6, 8
+
+
+def values(i: int = 0, n: int = 40) -> np.ndarray:
+    return np.random.default_rng(i).normal(size=(n + i, R)).astype(np.float32)
+
+
+def table(n: int = N, **change: Any) -> pd.DataFrame:
+    columns = {
+        "participant_id": [f"sub-{i:03d}" for i in range(n)],
+        "label": ["patient", "control"] * (n // 2),
+        "site": ["A", "A", "B", "B"] * (n // 4),
+        "age": [20.5 + i for i in range(n)],
+        "sex": ["m", "female", "F", "Male"] * (n // 4),
+    }
+    return pd.DataFrame(columns | change)
+
+
+def write_study(folder: Path, frame: pd.DataFrame | None = None, kind: str = "series", n: int = N) -> Path:
+    (folder / kind).mkdir(parents=True, exist_ok=True)
+    (table() if frame is None else frame).to_csv(folder / "participants.tsv", sep="\t", index=False)
+    for i in range(n):
+        data = values(i) if kind == "series" else np.corrcoef(values(i), rowvar=False)
+        np.save(folder / kind / f"sub-{i:03d}.npy", data)
+    return folder
+
+
+# ------------------------------------------------------------------------- one file
+
+
+def as_text(data: np.ndarray, mark: str) -> str:
+    return "\n".join(mark.join(f"{value:.6f}" for value in row) for row in data) + "\n"
+
+
+NAMES = [f"roi{i}" for i in range(R)]
+TEXTS: dict[str, tuple[str, Callable[[np.ndarray], str]]] = {
+    "1D": ("x.1D", lambda d: "\t".join(f"#{2000 + i}" for i in range(R)) + "\n" + as_text(d, "\t")),
+    "trailing tabs": ("x.1D", lambda d: as_text(d, "\t").replace("\n", "\t\n")),
+    "spaces": ("x.txt", lambda d: "  " + as_text(d, "   ").replace("\n", "  \n  ")),
+    "commas": ("x.csv", lambda d: as_text(d, ",")),
+    "commas and spaces": ("x.csv", lambda d: as_text(d, " , ")),
+    "windows": ("x.csv", lambda d: as_text(d, ",").replace("\n", "\r\n")),
+    "comments": ("x.txt", lambda d: "# made by hand\n% twice\n\n" + as_text(d, " ")),
+    "header": ("x.tsv", lambda d: "\t".join(NAMES) + "\n" + as_text(d, "\t")),
+    "mark": ("x.csv", lambda d: "\ufeff" + ",".join(NAMES) + "\n" + as_text(d, ",")),
+    "counted": ("x.csv", lambda d: ",".join(str(i) for i in range(R)) + "\n" + as_text(d, ",")),
+    "pandas": ("x.csv", lambda d: pd.DataFrame(d, columns=NAMES).to_csv()),
+    "pandas, no names": ("x.csv", lambda d: pd.DataFrame(d).to_csv()),
+    "row names": ("x.csv", lambda d: pd.DataFrame(d, [f"t{i}" for i in range(len(d))], NAMES).to_csv()),
+    "R": (
+        "x.txt",
+        lambda d: (
+            " ".join(NAMES) + "\n" + "\n".join(f"t{i} " + " ".join(map(str, r)) for i, r in enumerate(d))
+        ),
+    ),
+    "decimal commas": ("x.csv", lambda d: as_text(d, ";").replace(".", ",")),
+}
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_every_way_to_write_numbers(tmp_path: Path, case: str) -> None:
+    name, write = TEXTS[case]
+    (tmp_path / name).write_text(write(values()), encoding="utf-8", newline="")
+    got = read_roi_file(tmp_path / name)
+    np.testing.assert_allclose(got.values, values(), atol=1e-5)
+    assert got.values.dtype == np.float32
+    assert got.names == (NAMES if case in ("header", "mark", "pandas", "row names", "R") else None)
+
+
+def test_binary_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", values().astype(float))
+    savemat(tmp_path / "a.mat", {"anything": values(), "TR": 2.0, "name": "x", "order": np.arange(9)})
+    savemat(tmp_path / "b.mat", {"ROISignals": values(), "other": values(1)})
+    for name in ("a.npy", "a.mat", "b.mat"):
+        np.testing.assert_array_equal(read_roi_file(tmp_path / name).values, values())
+
+
+def test_missing_numbers_are_nan(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1.5,,3\n4,n/a,6\nNaN,inf,1\n")
+    got = read_roi_file(tmp_path / "a.csv").values
+    np.testing.assert_array_equal(got, [[1.5, np.nan, 3], [4, np.nan, 6], [np.nan, np.inf, 1]])
+
+
+BAD_FILES: dict[str, tuple[str, str | bytes, str]] = {
+    "empty": ("a.csv", "", "holds no numbers"),
+    "comments": ("a.1D", "# only\n", "holds no numbers"),
+    "header only": ("a.csv", "a,b,c\n", "holds a header but no numbers"),
+    "a word": ("a.csv", "a,b\n1,2\n3,x\n", "line 3: expected 2 numbers, got 'x'"),
+    "cut line": ("a.csv", "1,2,3\n3,4,5\n6,7\n", None),  # type: ignore[dict-item]
+    "long line": ("a.txt", "1 2\n3 4\n5 6 7\n", "line 3: expected 2 numbers, got 3"),
+    "header too long": ("a.csv", "a,b,c,d\n1,2\n", "4 names in its header for 2 columns"),
+    "binary": ("a.txt", b"\xff\xfe\x00\x01\x80", "is not a text file"),
+    "no npy": ("a.npy", b"hello", "is not a readable .npy file"),
+    "no mat": ("a.mat", b"hello", "is not a readable .mat file"),
+    "ending": ("a.xlsx", b"", "has no known ending"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files_are_named(tmp_path: Path, case: str) -> None:
+    name, content, words = BAD_FILES[case]
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if words is None:  # a cut last line is a missing value, which the checks of the cohort find
+        assert np.isnan(read_roi_file(path).values).any()
+        return
+    with pytest.raises(ValueError, match=words) as error:
+        read_roi_file(path)
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_mat_with_several_arrays(tmp_path: Path) -> None:
+    savemat(tmp_path / "a.mat", {"one": values(), "two": values()})
+    with pytest.raises(ValueError, match="one two-dimensional array of numbers, or ROISignals, got one, two"):
+        read_roi_file(tmp_path / "a.mat")
+
+
+# ------------------------------------------------------------------- a folder with a table
+
+
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+def test_folder(tmp_path: Path, kind: str) -> None:
+    got = load_cohort(write_study(tmp_path, kind=kind))
+    assert got.subjects.tolist() == table()["participant_id"].tolist()
+    assert got.y.tolist() == table()["label"].tolist() and got.sites.tolist() == table()["site"].tolist()
+    assert got.covariates["age"].tolist() == table()["age"].tolist()
+    assert got.covariates["sex"].tolist() == list("MFFM") * 2
+    assert list(got.covariates) == ["age", "sex"]
+    for i, subject in enumerate(got):
+        if kind == "series":
+            np.testing.assert_array_equal(subject.series, values(i))
+        else:
+            np.testing.assert_allclose(subject.matrix, np.corrcoef(values(i), rowvar=False), atol=1e-6)
+    assert load_cohort(got.save(tmp_path / "saved")).digest() == got.digest()
+
+
+@pytest.mark.parametrize(
+    ("ids", "name"),
+    [
+        (lambda i: f"sub-{i:03d}", lambda i: f"{i:03d}.npy"),
+        (lambda i: f"{i:03d}", lambda i: f"sub-{i:03d}.npy"),
+        (lambda i: f"sub-{i:03d}", lambda i: f"sub-{i:03d}_task-rest_timeseries.npy"),
+        (lambda i: str(i), lambda i: f"sub-{i:03d}.npy"),
+        (lambda i: f"{i:03d}", lambda i: f"{i}.npy"),
+        (lambda i: f"S_{i}", lambda i: f"S_{i}_aal.npy"),
+        (lambda i: f"s.{i}", lambda i: f"s.{i}.npy"),
+    ],
+)
+def test_ids_find_their_files(tmp_path: Path, ids: Callable[[int], str], name: Callable[[int], str]) -> None:
+    write_study(tmp_path, table(16, participant_id=[ids(i) for i in range(16)]), n=0)
+    for i in range(16):
+        np.save(tmp_path / "series" / name(i), values(i))
+    got = load_cohort(tmp_path)
+    assert got.subjects.tolist() == [ids(i) for i in range(16)] and got.lengths.tolist() == list(
+        range(40, 56)
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("\t", "\t  ").replace("\n", " \n"),
+        lambda text: text.replace("\n", "\r\n") + "\r\n\r\n",
+        lambda text: text.replace("\t", ","),
+        lambda text: text.replace("\t", " ; "),
+        lambda text: text.replace("participant_id", "Participant_ID").replace("label", "Label"),
+        lambda text: text.rstrip("\n"),
+    ],
+    ids=["mark", "spaces", "windows", "commas", "semicolons", "capitals", "no last newline"],
+)
+def test_every_way_to_write_the_table(tmp_path: Path, change: Callable[[str], str]) -> None:
+    plain = load_cohort(write_study(tmp_path))
+    path = tmp_path / "participants.tsv"
+    path.write_bytes(change(path.read_text()).encode())
+    assert load_cohort(tmp_path).digest() == plain.digest()
+
+
+def test_labels_of_every_kind(tmp_path: Path) -> None:
+    for column, want, kind in (
+        (["1", "2"] * 4, [1, 2] * 4, "i"),
+        (["0.0", "1.0"] * 4, [0, 1] * 4, "i"),
+        (["01", "2b"] * 4, ["01", "2b"] * 4, "U"),
+    ):
+        got = load_cohort(write_study(tmp_path, table(dx=column)), label="dx")
+        assert got.y.tolist() == want and got.y.dtype.kind == kind
+        assert "label" in got.covariates and "dx" not in got.covariates
+    assert load_cohort(tmp_path, label=None).y is None
+
+
+def test_names_of_rois(tmp_path: Path) -> None:
+    write_study(tmp_path, n=0)
+    for i in range(N):
+        pd.DataFrame(values(i), columns=NAMES).to_csv(tmp_path / "series" / f"sub-{i:03d}.csv", index=False)
+    assert load_cohort(tmp_path).roi_names == NAMES
+    atlas = Atlas([f"A{i}" for i in range(R)])
+    got = load_cohort(tmp_path, atlas=atlas)
+    assert got.roi_names == atlas.names and got.atlas == atlas
+
+
+def test_another_table_and_turned_files(tmp_path: Path) -> None:
+    write_study(tmp_path, n=0)
+    (tmp_path / "participants.tsv").rename(tmp_path / "people.tsv")
+    for i in range(N):
+        np.save(tmp_path / "series" / f"sub-{i:03d}.npy", values(i).T)
+    with pytest.raises(
+        FileNotFoundError, match=r"participants.tsv does not exist; write one line per subject"
+    ):
+        load_cohort(tmp_path)
+    with pytest.raises(ValueError, match="pass transpose=True, or "):
+        load_cohort(tmp_path, participants=tmp_path / "people.tsv", n_rois=R)
+    for given in (tmp_path / "people.tsv", table()):
+        got = load_cohort(tmp_path, participants=given, transpose=True)
+        assert got.n_rois == R and got.lengths.tolist() == list(range(40, 48))
+    assert got.covariates["age"].tolist() == table()["age"].tolist()
+
+
+def test_many_files_in_parallel_with_a_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = load_cohort(write_study(tmp_path), n_jobs=1)
+    assert load_cohort(tmp_path, n_jobs=4, verbose=1).digest() == plain.digest()
+    shown = capsys.readouterr()
+    assert "reading subjects" in shown.err and not shown.out
+
+
+# ----------------------------------------------------------------------------- bad cohorts
+
+
+def spoil(i: int, change: Callable[[np.ndarray], np.ndarray], kind: str = "series") -> Callable[[Path], None]:
+    def do(folder: Path) -> None:
+        path = folder / kind / f"sub-{i:03d}.npy"
+        np.save(path, change(np.load(path)))
+
+    return do
+
+
+def put(value: float, *where: Any) -> Callable[[np.ndarray], np.ndarray]:
+    def change(data: np.ndarray) -> np.ndarray:
+        data[where] = value
+        return data
+
+    return change
+
+
+def rename(folder: Path) -> None:
+    (folder / "series" / "sub-002.npy").rename(folder / "series" / "sub-777.npy")
+
+
+def copy(folder: Path) -> None:
+    np.save(folder / "series" / "sub-005.npy", values(1))
+
+
+def frame(**change: Any) -> Callable[[Path], None]:
+    return lambda folder: table(**change).to_csv(folder / "participants.tsv", sep="\t", index=False)
+
+
+LABELS = table()["label"].tolist()
+IDS = table()["participant_id"].tolist()
+# what is wrong: how it comes about, the words, and for each remedy who is left
+BAD: dict[str, tuple[Callable[[Path], None], str, dict[str, int]]] = {
+    "nan": (spoil(3, put(np.nan, 5, 2)), "NaN or infinite values in sub-003; pass non_finite=",
+            {"non_finite=drop_subject": 7, "non_finite=zero": 8}),
+    "infinite": (spoil(3, put(-np.inf, 5, 2)), "NaN or infinite values in sub-003",
+                 {"non_finite=drop_subject": 7, "non_finite=zero": 8}),
+    "constant": (spoil(3, put(4.2, slice(None), [1, 4])),
+                 r"subject sub-003 has 2 constant ROIs \(ROI-002, ROI-005\); pass constant_rois=",
+                 {"constant_rois=drop_subject": 7, "constant_rois=zero": 8, "constant_rois=drop_roi": 8}),
+    "short": (spoil(3, lambda d: d[:12]), "fewer than 30 time points in sub-003, the shortest 12; pass sh",
+              {"short_series=drop_subject": 7, "short_series=keep": 8, "min_length=12": 8}),
+    "mixed": (spoil(3, lambda d: d[:, :4]), r"of 6 ROIs, got sub-003 \(43×4\); pass mixed_rois=",
+              {"mixed_rois=drop_subject": 7}),
+    "no label": (frame(label=["n/a", *LABELS[1:]]), "no label for sub-000; pass missing_labels=",
+                 {"missing_labels=drop_subject": 7, "missing_labels=keep": 8}),
+    "no number": (frame(label=["", *[0, 1, 1, 0, 1, 0, 1]]), "no label for sub-000",
+                  {"missing_labels=drop_subject": 7}),
+    "one class": (frame(label=["x"] * 8), r"all labels are x \(8 subjects\), expected at least two",
+                  {"one_class=keep": 8, "label=site": 8}),
+    "id twice": (frame(participant_id=[*IDS[:7], IDS[0]]), "same id stands more than once for sub-000; pass",
+                 {"duplicates=keep_first missing=drop_subject": 7}),
+    "data twice": (copy, "identical data under two ids: sub-001 = sub-005; pass duplicates=",
+                   {"duplicates=keep_first": 7, "duplicates=keep": 8}),
+    "no file": (lambda f: (f / "series" / "sub-002.npy").unlink(), "no file in series/ for sub-002; pass",
+                {"missing=drop_subject": 7}),
+    "no line": (frame(n=4), "no line in the table for sub-004.npy, sub-005.npy, .*; pass missing=",
+                {"missing=drop_subject": 4}),
+    "two files": (lambda f: np.save(f / "series" / "sub-002_b.npy", values(99)),
+                  r"more than one file for sub-002 \(sub-002.npy, sub-002_b.npy\); pass duplicates=",
+                  {"duplicates=keep_first": 8}),
+}  # fmt: skip
+
+
+def options(text: str) -> dict[str, Any]:
+    pairs = (item.split("=") for item in text.split())
+    return {name: int(value) if value.isdigit() else value for name, value in pairs}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_cohorts(tmp_path: Path, case: str) -> None:
+    ruin, words, remedies = BAD[case]
+    ruin(write_study(tmp_path))
+    with pytest.raises(ValueError, match=words) as error:
+        load_cohort(tmp_path)
+    lines = str(error.value).split("\n")
+    assert len(lines) == 1 and (str(tmp_path) in lines[0] or case == "mixed")
+    for remedy, left in remedies.items():
+        got = load_cohort(tmp_path, **options(remedy))
+        assert len(got) == left
+        assert all(np.isfinite(one).all() for one in got.series)
+
+
+def test_what_repairs_do(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    spoil(3, put(np.nan, 5, 2))(tmp_path)
+    got = load_cohort(tmp_path, non_finite="zero")
+    want = values(3)
+    want[5, 2] = 0
+    np.testing.assert_array_equal(got[3].series, want)
+    spoil(3, put(7.0, slice(None), 2))(tmp_path)
+    got = load_cohort(tmp_path, constant_rois="zero")
+    assert (got[3].series[:, 2] == 0).all() and (got[4].series[:, 2] != 0).all()
+    got = load_cohort(tmp_path, constant_rois="drop_roi")
+    assert got.roi_names == [f"ROI-00{i}" for i in (1, 2, 4, 5, 6)]
+    np.testing.assert_array_equal(got[4].series, np.delete(values(4), 2, 1))
+
+
+def test_all_problems_at_once_one_line_each(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    for ruin in (spoil(3, put(np.nan, 5, 2)), spoil(1, put(1.0, slice(None), 2)), spoil(2, lambda d: d[:9])):
+        ruin(tmp_path)
+    with pytest.raises(ValueError, match="NaN") as error:
+        load_cohort(tmp_path)
+    lines = str(error.value).split("\n")
+    assert len(lines) == 3 and all(line.startswith(f"{tmp_path}: ") and "; pass " in line for line in lines)
+
+
+def test_at_most_five_names() -> None:
+    series = np.random.default_rng(0).normal(size=(20, 40, 3))
+    series[:9, :, 1] = 0
+    with pytest.raises(ValueError, match=r"in 9 subjects: sub-0001 \(1\), .*sub-0005 \(1\) and 4 more;"):
+        check_cohort(Cohort(series))
+
+
+def test_matrices_that_are_not_symmetric(tmp_path: Path) -> None:
+    write_study(tmp_path, kind="matrices")
+    spoil(2, put(0.9, 0, 1), "matrices")(tmp_path)
+    with pytest.raises(ValueError, match='matrices are not symmetric in sub-002; pass asymmetric="drop_sub'):
+        load_cohort(tmp_path)
+    assert len(load_cohort(tmp_path, asymmetric="drop_subject")) == 7
+    got = load_cohort(tmp_path, asymmetric="symmetrise").matrices
+    np.testing.assert_array_equal(got, got.swapaxes(1, 2))
+    assert got[2, 0, 1] == pytest.approx((0.9 + np.corrcoef(values(2), rowvar=False)[0, 1]) / 2)
+
+
+def test_rounding_and_half_matrices_are_made_symmetric() -> None:
+    whole = np.corrcoef(values(), rowvar=False).astype(np.float32)
+    rounded = whole.copy()
+    rounded[0, 1] += 1e-5
+    got = check_cohort(Cohort(matrices=np.stack([rounded, np.corrcoef(values(1), rowvar=False)])))
+    np.testing.assert_array_equal(got.matrices, got.matrices.swapaxes(1, 2))
+    half = Cohort(matrices=np.stack([np.triu(whole), np.tril(whole)]))
+    with pytest.raises(ValueError, match="not symmetric"):
+        check_cohort(half)
+    got = check_cohort(half, asymmetric="symmetrise", duplicates="keep")
+    np.testing.assert_allclose(got.matrices, [whole, whole])
+
+
+def test_checking_changes_nothing_in_the_cohort_given() -> None:
+    made = make_cohort(6, 8, n_edges=2, random_state=0)
+    made.series[2][:, 3] = 1.0
+    made.series[4][0, 0] = np.nan
+    before = made.digest()
+    got = check_cohort(made, constant_rois="zero", non_finite="zero")
+    assert made.digest() == before != got.digest()
+    whole = make_cohort(6, 8, n_edges=2, random_state=0)
+    assert check_cohort(whole) is whole
+    matrices = whole.with_matrices(np.full((6, 8, 8), np.nan))
+    with pytest.raises(ValueError, match="NaN"):
+        check_cohort(matrices)
+    assert np.isnan(matrices.matrices).all()
+
+
+def test_dropped_rois_take_their_truth_along() -> None:
+    made = make_cohort(6, 8, n_edges=6, site_effect=0.2, n_site_edges=3, random_state=0)
+    made.series[2][:, 3] = 1.0
+    got = check_cohort(made, constant_rois="drop_roi")
+    keep = [i for i in range(8) if i != 3]
+    np.testing.assert_array_equal(got.edge_truth, made.edge_truth[np.ix_(keep, keep)])
+    np.testing.assert_array_equal(got.site_truth, made.site_truth[np.ix_(keep, keep)])
+    assert got.atlas.names == got.roi_names == [made.roi_names[i] for i in keep]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            {"constant_rois": "ignore"},
+            "constant_rois must be one of raise, drop_subject, drop_roi, zero, got",
+        ),
+        ({"min_length": 1}, "min_length must be at least 2"),
+        ({"kind": "graphs"}, "kind must be series or matrices"),
+        ({"label": "diagnosis"}, "has no column 'diagnosis', got participant_id, label.*label=None"),
+        ({"kind": "matrices"}, "has no folder matrices/ with one file"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, wrong: dict, words: str) -> None:
+    write_study(tmp_path)
+    with pytest.raises(ValueError, match=words):
+        load_cohort(tmp_path, **wrong)
+    with pytest.raises(TypeError, match="constant_roi"):
+        load_cohort(tmp_path, constant_roi="zero")
+
+
+def test_folders_that_are_no_cohort(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nowhere does not exist; give a cohort's folder"):
+        load_cohort(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"no folder series/ or matrices/.*RoiSeries"):
+        load_cohort(tmp_path)
+    write_study(tmp_path)
+    write_study(tmp_path, kind="matrices")
+    with pytest.raises(ValueError, match="both series/ and matrices/; pass kind="):
+        load_cohort(tmp_path)
+    assert load_cohort(tmp_path, kind="matrices").matrices is not None
+    with pytest.raises(ValueError, match=r"neither a folder nor an .npz"):
+        load_cohort(tmp_path / "participants.tsv")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "participants.tsv is empty"),
+        ("participant_id\tlabel\n", "has a header but no participants"),
+        ("name\tlabel\nx\t1\n", "has no column participant_id, got name, label"),
+        ("participant_id\tlabel\nn/a\t1\n", "has no participant_id in 1 lines"),
+    ],
+)
+def test_bad_tables(tmp_path: Path, text: str, words: str) -> None:
+    write_study(tmp_path)
+    (tmp_path / "participants.tsv").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        load_cohort(tmp_path)
+
+
+# -------------------------------------------------------------------------------- .npz
+
+
+def test_foreign_npz(tmp_path: Path) -> None:
+    stacked = np.concatenate([values(i) for i in range(4)])
+    path = tmp_path / "a.npz"
+    np.savez(path, series=stacked, lengths=[40, 41, 42, 43], label=[0, 1, 0, 1], dx=list("abab"))
+    got = load_cohort(path)
+    np.testing.assert_array_equal(got[2].series, values(2))
+    assert (
+        load_cohort(path, label="dx").y.tolist() == list("abab") and load_cohort(path, label=None).y is None
+    )
+    np.savez(path, series=np.stack([values(0), values(0) + 1]), label=[0, 1])
+    assert load_cohort(path).lengths.tolist() == [40, 40]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"label": [0, 1]}, "one of the arrays series and matrices, got label"),
+        ({"series": np.ones((50, 3))}, "need an array 'lengths'"),
+        ({"series": np.ones((50, 3)), "lengths": [20, 20]}, "add up to the 50 time points, got 40"),
+        ({"series": np.ones((50, 3)), "lengths": [25, 25], "label": [1]}, "y must have one entry"),
+        ({"series": np.array([None])}, "is not a readable .npz file of plain arrays"),
+    ],
+)
+def test_bad_npz(tmp_path: Path, arrays: dict, words: str) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(ValueError, match=words) as error:
+        load_cohort(tmp_path / "a.npz")
+    assert "a.npz" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_checks_reach_npz(tmp_path: Path) -> None:
+    series = np.random.default_rng(0).normal(size=(6, 40, 3))
+    series[2, :, 1] = 0
+    path = tmp_path / "a.npz"
+    np.savez(path, series=series, label=[0, 1] * 3)
+    with pytest.raises(ValueError, match=r"sub-0003 has 1 constant ROI \(ROI-002\)"):
+        load_cohort(path)
+    assert len(load_cohort(path, constant_rois="drop_subject")) == 5
+    # what was saved as a cohort comes back as it was, unless something is asked for
+    saved = Cohort(series, y=[1] * 6).save(tmp_path / "b")
+    assert load_cohort(saved).digest() == Cohort(series, y=[1] * 6).digest()
+    with pytest.raises(ValueError, match="sub-0003 has 1 constant"):
+        load_cohort(saved, non_finite="zero")
+
+
+# -------------------------------------------------------------------------- derivatives
+
+
+class Extract:
+    """Stands in for RoiSeries: series whose length tells the scan, one subject fails."""
+
+    def __init__(self, fail: str = "") -> None:
+        self.fail = fail
+
+    def transform(self, paths: list[str]) -> Cohort:
+        self.paths = [Path(path).name for path in paths]
+        names = [name.split("_")[0] for name in self.paths]
+        kept = [name for name in names if name != self.fail]
+        return Cohort([values(int(name[-2:])) for name in kept], subjects=kept)
+
+
+def write_derivatives(folder: Path, n: int = 4, tails: tuple[str, ...] = ("task-rest_space-MNI",)) -> Path:
+    for i in range(n):
+        scans = folder / f"sub-{i:02d}" / "ses-1" / "func"
+        scans.mkdir(parents=True)
+        for tail in tails:
+            (scans / f"sub-{i:02d}_{tail}_desc-preproc_bold.nii.gz").touch()
+            (scans / f"sub-{i:02d}_{tail}_desc-brain_mask.nii.gz").touch()
+        (scans / f"sub-{i:02d}_desc-preproc_bold.nii.gz").touch()
+    frame = pd.DataFrame({"participant_id": [f"{i:02d}" for i in range(n)], "label": [0, 1] * (n // 2)})
+    frame["site"] = [f"s{i}" for i in range(n)]
+    frame.to_csv(folder / "participants.tsv", sep="\t", index=False)
+    return folder
+
+
+def test_derivatives_go_through_the_extractor(tmp_path: Path) -> None:
+    write_derivatives(tmp_path)
+    with pytest.raises(ValueError, match=r"holds scans, not series; pass extract=RoiSeries\(atlas=…\)"):
+        load_cohort(tmp_path)
+    extract = Extract(fail="sub-01")
+    got = load_cohort(tmp_path, extract=extract)
+    assert extract.paths == [f"sub-0{i}_task-rest_space-MNI_desc-preproc_bold.nii.gz" for i in range(4)]
+    assert got.subjects.tolist() == ["00", "02", "03"] and got.y.tolist() == [0, 0, 1]
+    assert got.sites.tolist() == ["s0", "s2", "s3"] and got.lengths.tolist() == [40, 42, 43]
+
+
+def test_derivatives_below_their_table(tmp_path: Path) -> None:
+    folder = write_derivatives(tmp_path / "derivatives" / "fmriprep")
+    (folder / "participants.tsv").rename(tmp_path / "participants.tsv")
+    assert len(load_cohort(folder, extract=Extract())) == 4
+
+
+def test_which_scans(tmp_path: Path) -> None:
+    tails = ("task-rest_space-MNI", "task-rest_space-T1w", "task-nback_space-MNI")
+    write_derivatives(tmp_path, tails=tails)
+    with pytest.raises(ValueError, match=r"scans in 2 spaces \(MNI, T1w\); pass entities=\{'space'"):
+        load_cohort(tmp_path, extract=Extract())
+    with pytest.raises(ValueError, match=r"more than one file for 00 .*pass entities=\{'task'"):
+        load_cohort(tmp_path, extract=Extract(), entities={"space": "MNI"})
+    extract = Extract()
+    load_cohort(tmp_path, extract=extract, entities={"space": "MNI", "task": "nback"})
+    assert all("nback" in name for name in extract.paths)
+    with pytest.raises(ValueError, match="no scan with task-motor, only nback, rest"):
+        load_cohort(tmp_path, extract=Extract(), entities={"task": "motor"})
