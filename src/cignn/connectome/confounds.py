@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,18 +77,21 @@ def _read_file(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise FileNotFoundError(f"confounds table {path} does not exist")
     separator = {".csv": ",", ".tsv": "\t"}.get(path.suffix, r"\s+")
+    comment = "#" if separator == r"\s+" else None
     with path.open(encoding="utf-8") as file:
-        first = file.readline().lstrip("#").strip()
-    fields = first.replace(",", " ").split() if separator != "\t" else first.split("\t")
-    header = 0 if any(not _is_number(field) for field in fields) else None
-    return pd.read_csv(path, sep=separator, header=header, na_values=["n/a"], skipinitialspace=True)
+        first = next((line for line in file if comment is None or not line.startswith(comment)), "")
+    fields = [field.strip() for field in re.split(separator, first.strip())]
+    header = None if all(_is_number(field) for field in fields) else 0
+    return pd.read_csv(
+        path, sep=separator, header=header, comment=comment, na_values=["n/a"], skipinitialspace=True
+    )
 
 
 def _is_number(text: str) -> bool:
     try:
-        float(text.strip('"'))
+        float(text)
     except ValueError:
-        return text.lower() == "n/a"
+        return text.lower() in ("", "n/a", "na")
     return True
 
 
