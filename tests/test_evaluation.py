@@ -78,6 +78,19 @@ def test_each_graph_has_its_own_score_and_edges_count_once() -> None:
     np.testing.assert_allclose(precision_at_k(explanations[[1, 0]]), [1.0, 0.0])
 
 
+@pytest.mark.parametrize("score", [explanation_roc_auc, precision_at_k])
+def test_a_truth_given_may_mark_one_direction_and_stand_for_all(score: object) -> None:
+    star = np.zeros((4, 4))
+    star[0, 1:] = star[1:, 0] = 1
+    true = np.zeros((4, 4), bool)
+    true[0, 2] = True
+    explanations = Explanations(GraphSet.from_arrays([star] * 2, aligned=True), [[0.1, 0.9, 0.2]] * 2)
+    for truth in (true, true.T, [true, true.T], np.stack([true | true.T] * 2)):
+        assert score(explanations, truth).tolist() == [1, 1]  # type: ignore[operator]
+    with pytest.raises(ValueError, match=r"truth of graph 1 must be \(4, 4\), got \(3, 3\)"):
+        score(explanations, [true, true[:3, :3]])  # type: ignore[operator]
+
+
 def test_a_truth_given_overrules_the_graphs_own() -> None:
     explanations = explained([0.9, 0.1], [1, 0])
     other = np.zeros((3, 3), bool)
@@ -134,3 +147,26 @@ def test_a_class_that_only_one_side_has_still_counts() -> None:
     assert classification_scores(np.array([0, 0]), np.array([0, 1]))["f1"] == 0
     three = classification_scores(np.array([0, 1, 1]), np.array([0, 1, 2]))
     assert three["f1"] == pytest.approx((1 + 2 / 3 + 0) / 3)
+
+
+def test_a_test_set_that_lacks_a_class_is_scored_by_the_classes_there_are() -> None:
+    controls = np.zeros(3, int)
+    assert classification_scores(controls, controls) == {"accuracy": 1, "f1": 1, "mcc": 0}
+    assert classification_scores(controls, controls, classes=[0, 1]) == {"accuracy": 1, "f1": 0, "mcc": 0}
+    two_of_three = classification_scores(np.array([0, 1]), np.array([0, 1]), classes=[0, 1, 2])
+    assert two_of_three["f1"] == pytest.approx(2 / 3)
+
+
+KINDS = [np.array(["a", "b"]), np.array(["a", "b"], object), np.array([False, True]), np.array([1.0, 2.0])]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["words", "objects", "truths", "floats"])
+def test_labels_of_any_kind_are_scored_alike(kind: np.ndarray) -> None:
+    y_true, y_pred = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
+    assert classification_scores(kind[y_true], kind[y_pred]) == classification_scores(y_true, y_pred)
+
+
+@pytest.mark.parametrize("labels", [([], []), ([0, 1], [0]), ([[0], [1]], [[0], [1]])])
+def test_labels_that_do_not_match_are_refused(labels: tuple[list, list]) -> None:
+    with pytest.raises(ValueError, match="as many predictions as labels and at least one"):
+        classification_scores(*labels)

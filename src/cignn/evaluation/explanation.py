@@ -13,7 +13,8 @@ from cignn.explanations import Explanations
 def explanation_roc_auc(explanations: Explanations, truth: Sequence[np.ndarray] | None = None) -> np.ndarray:
     """(g,) area under the ROC curve of edge weight against edge truth, each undirected edge once.
 
-    truth : one (n, n) bool matrix per graph; by default the graphs' own. NaN for a graph whose edges are
+    truth : one (n, n) bool matrix per graph, or one array for all aligned graphs; by default the graphs' own.
+    An edge may be marked in one direction only. NaN for a graph whose edges are
     all true or all false: it has nothing to rank.
     """
     areas = [
@@ -47,8 +48,12 @@ def _edges_with_truth(
     matrices = explanations.graphs.edge_truth if truth is None else truth
     if matrices is None:
         raise ValueError("the graphs carry no edge truth; pass truth, one (n, n) matrix per graph.")
+    if getattr(matrices, "ndim", 3) == 2 and explanations.graphs.aligned:
+        matrices = [matrices] * len(explanations)  # type: ignore[list-item]
     if len(matrices) != len(explanations):
         raise ValueError(f"truth must have one matrix per graph ({len(explanations)}), got {len(matrices)}.")
-    for ex, matrix in zip(explanations, matrices, strict=True):
-        source, target = ex.edges.T
-        yield ex.edge_weights, np.asarray(matrix, bool)[source, target]
+    for i, (ex, matrix) in enumerate(zip(explanations, matrices, strict=True)):
+        marked, (source, target) = np.asarray(matrix, bool), ex.edges.T
+        if marked.shape != (ex.n_nodes, ex.n_nodes):
+            raise ValueError(f"truth of graph {i} must be {(ex.n_nodes, ex.n_nodes)}, got {marked.shape}.")
+        yield ex.edge_weights, marked[source, target] | marked[target, source]
