@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from cignn import CIGNNClassifier, GraphSet
+from cignn.datasets import make_ba2motifs
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -39,3 +42,15 @@ def real_data() -> Callable[[str], Path]:
 def data_folder(real_data: Callable[[str], Path]) -> Path:
     """The real data folder; the test is skipped where there is none."""
     return real_data(".")
+
+
+@pytest.fixture(scope="session")
+def graphs() -> GraphSet:
+    """Sixty graphs with a motif each."""
+    return make_ba2motifs(60, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(request: pytest.FixtureRequest, graphs: GraphSet) -> CIGNNClassifier:
+    """The test file's own ``tiny`` estimator, trained on `graphs`."""
+    return request.module.tiny().fit(graphs)

@@ -29,23 +29,11 @@ from sklearn.utils.estimator_checks import (
 from cignn import CIGNNClassifier, GraphSet
 from cignn.datasets import make_ba2motifs, make_spurious_motifs
 from cignn.estimators import PRESETS, training
+from examples import random_matrix, tiny
 
-TINY: dict[str, Any] = {
-    "encoder_hidden": (8, 8),
-    "classifier_hidden": (8, 8),
-    "head_hidden": (8,),
-    "n_causal": 6,
-    "n_noncausal": 2,
-    "epochs": 3,
-    "random_state": 0,
-}
 QUICK: dict[str, Any] = {"learning_rate": 0.02, "averaging": 0.0, "dropout": 0.0, "epochs": 10}
 PARAMS = sorted(CIGNNClassifier().get_params())
 SCORES = ["validation_accuracy", "validation_loss", "validation_price"]
-
-
-def tiny(**more: Any) -> CIGNNClassifier:
-    return CIGNNClassifier(**(TINY | more))
 
 
 def easy_graphs(y: np.ndarray, seed: int = 0) -> GraphSet:
@@ -53,9 +41,9 @@ def easy_graphs(y: np.ndarray, seed: int = 0) -> GraphSet:
     rng = np.random.default_rng(seed)
     codes = np.unique(y, return_inverse=True)[1]
     sizes = rng.integers(5, 10, len(y))
-    uppers = [np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.5), 1) for n in sizes]
+    matrices = [random_matrix(rng, n, 0.5) for n in sizes]
     x = [np.eye(3)[code] + 0.1 * rng.normal(size=(n, 3)) for code, n in zip(codes, sizes, strict=True)]
-    return GraphSet.from_arrays([upper + upper.T for upper in uppers], x, y)
+    return GraphSet.from_arrays(matrices, x, y)
 
 
 def numbered(graphs: GraphSet) -> GraphSet:
@@ -71,16 +59,6 @@ def without_time(history: pd.DataFrame) -> pd.DataFrame:
 def global_states() -> list[Any]:
     """The states of every global random generator, comparable with ==."""
     return [torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()]  # noqa: NPY002
-
-
-@pytest.fixture(scope="module")
-def graphs() -> GraphSet:
-    return make_ba2motifs(60, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def fitted(graphs: GraphSet) -> CIGNNClassifier:
-    return tiny().fit(graphs)
 
 
 @pytest.fixture
@@ -845,6 +823,8 @@ def test_a_bad_eval_set_is_refused(graphs: GraphSet) -> None:
         tiny().fit(graphs, eval_set=graphs.with_y(None))
     with pytest.raises(ValueError, match="one label per graph"):
         tiny().fit(graphs, eval_set=(graphs, [0, 1]))
+    with pytest.raises(ValueError, match=r"eval_set must be graphs or \(graphs, labels\), got 3 things"):
+        tiny().fit(graphs, eval_set=(graphs, graphs.y, graphs.y))
     with pytest.raises(TypeError, match="expected a GraphSet, got list"):
         tiny().fit(graphs, eval_set=[graphs, graphs.y])
 

@@ -12,6 +12,7 @@ from cignn import GraphSet
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import GNNClassifier
 from cignn.nn import GNN, LAYERS, READOUTS, GraphModel
+from examples import random_matrix
 
 TINY: dict[str, Any] = {"hidden": (8, 8), "head_hidden": (8,), "epochs": 3, "random_state": 0}
 
@@ -19,9 +20,9 @@ TINY: dict[str, Any] = {"hidden": (8, 8), "head_hidden": (8,), "epochs": 3, "ran
 @pytest.fixture(scope="module")
 def graphs() -> GraphSet:
     rng = np.random.default_rng(0)
-    uppers = [np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.5), 1) for n in (5, 7, 9, 6) * 5]
-    x = [rng.normal(size=(len(upper), 3)) * [1, 10, 100] for upper in uppers]
-    return GraphSet.from_arrays([upper + upper.T for upper in uppers], x, np.arange(20) % 2)
+    matrices = [random_matrix(rng, n, 0.5) for n in (5, 7, 9, 6) * 5]
+    x = [rng.normal(size=(len(matrix), 3)) * [1, 10, 100] for matrix in matrices]
+    return GraphSet.from_arrays(matrices, x, np.arange(20) % 2)
 
 
 @pytest.fixture(scope="module", params=LAYERS)

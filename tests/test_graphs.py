@@ -17,12 +17,7 @@ from sklearn.utils.validation import _num_samples
 from torch_geometric.data import Data
 
 from cignn.graphs import Graph, GraphSet
-
-
-def random_matrix(rng: np.random.Generator, n: int, density: float = 0.4) -> np.ndarray:
-    """(n, n) symmetric float32, signed, zero diagonal; never two equal weights."""
-    upper = np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < density), 1)
-    return (upper + upper.T).astype(np.float32)
+from examples import random_matrix
 
 
 def random_truth(rng: np.random.Generator, matrix: np.ndarray) -> np.ndarray:

@@ -19,35 +19,16 @@ from safetensors.torch import load_file, save_file
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import examples
 from cignn import CIGNNClassifier, GraphSet, load_model
-from cignn.datasets import make_ba2motifs
 from cignn.estimators import checkpoint as checkpoint_module
 from cignn.estimators import persistence, training
 
-TINY: dict[str, Any] = {
-    "encoder_hidden": (8, 8),
-    "classifier_hidden": (8, 8),
-    "head_hidden": (8,),
-    "n_causal": 6,
-    "n_noncausal": 2,
-    "epochs": 6,
-    "random_state": 0,
-}
 PAPER = {"preset": "paper", "generative_epochs": 3}
 
 
 def tiny(**more: Any) -> CIGNNClassifier:
-    return CIGNNClassifier(**(TINY | more))
-
-
-@pytest.fixture(scope="module")
-def graphs() -> GraphSet:
-    return make_ba2motifs(60, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def fitted(graphs: GraphSet) -> CIGNNClassifier:
-    return tiny().fit(graphs)
+    return examples.tiny(**({"epochs": 6} | more))
 
 
 def assert_same_model(one: CIGNNClassifier, other: CIGNNClassifier, graphs: GraphSet) -> None:
@@ -507,7 +488,9 @@ def test_a_process_killed_by_the_system_goes_on_to_the_same_numbers(
 ) -> None:
     path = tmp_path / "fit.ckpt"
     process = subprocess.run(
-        [sys.executable, "-c", KILLED, str(path), repr(TINY | PAPER)], capture_output=True, timeout=120
+        [sys.executable, "-c", KILLED, str(path), repr(examples.TINY | {"epochs": 6} | PAPER)],
+        capture_output=True,
+        timeout=120,
     )
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     assert path.exists()

@@ -20,6 +20,7 @@ from cignn.information import donsker_varadhan
 from cignn.nn import DIR, SIB, EdgeScorer
 from cignn.nn.dir import intervene, intervention_risks, top_edges
 from cignn.nn.sib import Discriminator, connectivity_loss, standardised
+from examples import random_matrix
 
 TINY: dict[str, Any] = {"hidden": (16, 16), "head_hidden": (8,), "epochs": 3, "random_state": 0}
 MAKE: dict[str, Callable[..., ExplainingClassifier]] = {
@@ -35,9 +36,9 @@ def graphs() -> GraphSet:
 
 def ragged(seed: int = 0) -> GraphSet:
     rng = np.random.default_rng(seed)
-    uppers = [np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.5), 1) for n in (5, 7, 9, 6) * 4]
-    x = [rng.normal(size=(len(upper), 3)) for upper in uppers]
-    return GraphSet.from_arrays([upper + upper.T for upper in uppers], x, np.arange(16) % 2)
+    matrices = [random_matrix(rng, n, 0.5) for n in (5, 7, 9, 6) * 4]
+    x = [rng.normal(size=(len(matrix), 3)) for matrix in matrices]
+    return GraphSet.from_arrays(matrices, x, np.arange(16) % 2)
 
 
 # ------------------------------------------------------------------------ SIB
