@@ -143,15 +143,18 @@ def test_a_folder_in_the_place_of_the_model_is_refused_before_training(call, tmp
     assert [path.name for path in tmp_path.rglob("*.*")] == ["thesis.txt"]
 
 
-def test_a_full_disk_is_told_in_one_line(  # type: ignore[no-untyped-def]
-    call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), FloatingPointError("training diverged")]
+)
+def test_a_failure_on_the_way_is_told_in_one_line(  # type: ignore[no-untyped-def]
+    call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def full(*args: object, **kwargs: object) -> None:
-        raise OSError(28, "No space left on device")
+    def fail(*args: object, **kwargs: object) -> None:
+        raise error
 
-    monkeypatch.setattr(cignn.datasets, "make_ba2motifs", full)
+    monkeypatch.setattr(cignn.datasets, "make_ba2motifs", fail)
     result = call("demo", "--out", str(tmp_path / "out"))
-    assert result.code == 2 and "No space left on device" in result.err and result.err.count("\n") == 1
+    assert result.code == 2 and error.args[-1] in result.err and result.err.count("\n") == 1
 
 
 SOURCE = Path(cignn.__file__).parents[1]

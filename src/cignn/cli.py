@@ -33,7 +33,7 @@ def main() -> None:
     """Run the command line; bad input ends in one clear line and exit code 2."""
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, FloatingPointError) as error:
         errors.print(f"[bold red]error[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -43,8 +43,9 @@ class Pending:
             content["state"] = self.optimiser
             optimiser.load_state_dict(content)
         torch.set_rng_state(self.generators["cpu"])
-        if "cuda" in self.generators and torch.cuda.is_available():
-            torch.cuda.set_rng_state(self.generators["cuda"])
+        device = optimiser.param_groups[0]["params"][0].device
+        if "cuda" in self.generators and device.type == "cuda":
+            torch.cuda.set_rng_state(self.generators["cuda"], device)
 
 
 @dataclass
@@ -65,8 +66,9 @@ class Checkpoint:
         for i, moments in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{i}.{k}": torch.as_tensor(v) for k, v in moments.items()}
         tensors["generator.cpu"] = torch.get_rng_state()
-        if torch.cuda.is_available() and next(network.parameters()).is_cuda:
-            tensors["generator.cuda"] = torch.cuda.get_rng_state()
+        device = next(network.parameters()).device
+        if device.type == "cuda":
+            tensors["generator.cuda"] = torch.cuda.get_rng_state(device)
         progress = {
             "epoch": state.epoch,
             "steps": state.steps,
