@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import explaining, information, scaling, training_step
+from benchmarks import connectome, explaining, information, scaling, training_step
 from benchmarks.timing import Quartiles, Row
 from cignn.estimators.base import resolve_device
 
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "explaining": explaining.measure,
     "information": information.measure,
     "scaling": scaling.measure,
+    "connectome": connectome.measure,
 }
 
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from cignn import Cohort, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
-from cignn.connectome.combat import fill_triangles, upper_triangle
+from cignn.connectome.combat import empirical_bayes, fill_triangles, upper_triangle
 from cignn.connectome.connectivity import KINDS
 from cignn.datasets import aal116
 
@@ -358,6 +358,25 @@ def test_combat_keeps_the_label_in_fit_and_never_reads_it_in_transform() -> None
     )
     assert abs(difference(step.transform(cohort)) - 0.5) < 0.05
     assert difference(ComBat(()).fit_transform(cohort)) < 0.4
+
+
+def test_empirical_bayes_shrinks_small_sites_more() -> None:
+    rng = np.random.default_rng(0)
+    true_shift, true_std = rng.normal(1, 0.3, 500), np.sqrt(1 / rng.gamma(10, 1 / 9, 500))
+    errors = []
+    for n in (4, 400):
+        residuals = true_shift + true_std * rng.normal(size=(n, 500))
+        shift, variance = empirical_bayes(residuals)
+        raw_shift, raw_variance = residuals.mean(0), residuals.var(0, ddof=1)
+        assert shift.std() < raw_shift.std() and variance.std() < raw_variance.std()
+        errors.append(
+            (
+                np.abs(shift - true_shift).mean() / np.abs(raw_shift - true_shift).mean(),
+                np.abs(variance - true_std**2).mean() / np.abs(raw_variance - true_std**2).mean(),
+            )
+        )
+    assert max(errors[0]) < 0.8  # nearer to the truth than the raw moments
+    np.testing.assert_allclose(errors[1], 1, atol=0.05)  # with many subjects the prior does not matter
 
 
 def test_combat_leaves_connections_that_never_vary() -> None:

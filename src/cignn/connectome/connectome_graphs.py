@@ -151,7 +151,8 @@ def strongest(strength: np.ndarray, density: float) -> np.ndarray:
     """(R, R) bool: that share of all pairs with the largest of (R, R) strengths; fewer if fewer are not 0."""
     rows, columns = np.triu_indices(len(strength), 1)
     values = strength[rows, columns]
-    order = np.argsort(-values, kind="stable")[: round(density * len(values))]
+    most = round(density * len(values))
+    order = np.argpartition(-values, most - 1)[:most] if 0 < most < len(values) else np.arange(most)
     order = order[values[order] > 0]
     kept = np.zeros(strength.shape, bool)
     kept[rows[order], columns[order]] = kept[columns[order], rows[order]] = True
