@@ -131,8 +131,8 @@ class Cohort:
         ):
             raise ValueError(f"matrices must be (subjects, ROIs, ROIs), got shape {self.matrices.shape}.")
         n = len(self)
-        self.y = None if y is None else np.asarray(y)
-        self.sites = None if sites is None else np.asarray(sites)
+        self.y = None if y is None else np.array(y)  # a copy: pandas hands out read-only arrays
+        self.sites = None if sites is None else np.array(sites)
         named = [f"sub-{i:04d}" for i in range(1, n + 1)] if subjects is None else [str(s) for s in subjects]
         self.subjects = np.array(named, dtype=str)
         for name, column in (("y", self.y), ("sites", self.sites), ("subjects", self.subjects)):

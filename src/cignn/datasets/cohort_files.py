@@ -101,6 +101,11 @@ def load_cohort(
             frame, source, folder, label=label, atlas=atlas, n_rois=n_rois, transpose=transpose,
             n_jobs=n_jobs, verbose=verbose, rules=rules,
         )  # fmt: skip
+    return checked(cohort, rules, path)
+
+
+def checked(cohort: Cohort, rules: Checks, path: Path) -> Cohort:
+    """Apply the checks to a cohort just read; every line of their error names where it came from."""
     try:
         return apply_checks(cohort, rules, own=True)
     except ValueError as error:
@@ -162,11 +167,21 @@ def _from_files(
     return Cohort(**data, **people.describe(frame, label, source), roi_names=roi_names, atlas=atlas)
 
 
-def read_many(paths: Sequence[Path], n_jobs: int | None = None, verbose: int = 0) -> list[RoiTable]:
-    """Read many files, several at once: parsing numbers leaves Python's lock to others."""
+def read_many(
+    paths: Sequence[Path], n_jobs: int | None = None, verbose: int = 0, columns: slice | None = None
+) -> list[RoiTable]:
+    """Read many files, several at once: parsing numbers leaves Python's lock to others.
+
+    columns : which columns to keep, None for all
+    """
+
+    def read(path: Path) -> RoiTable:
+        table = read_roi_file(path)
+        return table if columns is None else RoiTable(table.values[:, columns].copy(), None)
+
     workers = min(n_jobs or os.cpu_count() or 1, 16, max(len(paths), 1))
     with ThreadPoolExecutor(max(workers, 1)) as pool:
-        return list(track(pool.map(read_roi_file, paths), len(paths), "reading subjects", verbose))
+        return list(track(pool.map(read, paths), len(paths), "reading subjects", verbose))
 
 
 def _same_rois(

@@ -1,0 +1,240 @@
+"""ABIDE I, preprocessed: ROI series of patients with autism (y = 1) and of controls (y = 0)."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cignn.datasets._random import RandomState, as_generator
+from cignn.datasets.atlas import aal116
+from cignn.datasets.cohort import Cohort, SeriesStack
+from cignn.datasets.cohort_checks import Checks, name_some
+from cignn.datasets.cohort_files import checked, read_many
+from cignn.datasets.cohort_npz import read_arrays
+from cignn.datasets.participants import read_table, tidy
+
+SELECTIONS = (None, "paper", "paper-balanced", "quality")
+# The paper has 528 of these 531 patients and its table of sites says that the other three are from CMU. It
+# does not name them; these are the three of CMU with the most ROIs without signal (15, 14 and 12).
+NOT_IN_PAPER = (50645, 50655, 50651)
+BALANCED_WOMEN = 35  # female controls that the paper removes to reduce gender bias
+RATERS = ("qc_rater_1", "qc_anat_rater_2", "qc_func_rater_2", "qc_anat_rater_3", "qc_func_rater_3")
+_MERGED = {
+    "LEUVEN_1": "LEUVEN",
+    "LEUVEN_2": "LEUVEN",
+    "UCLA_1": "UCLA",
+    "UCLA_2": "UCLA",
+    "UM_1": "UM",
+    "UM_2": "UM",
+}
+_NO_VALUE = -9999
+
+
+def load_abide(
+    path: str | Path,
+    *,
+    download: bool = False,
+    selection: str | None = None,
+    atlas: str = "aal",
+    pipeline: str = "dparsf",
+    filtered: bool = True,
+    global_signal: bool = True,
+    merge_sites: bool = False,
+    phenotype: str | Path | None = None,
+    columns: Sequence[str] = (),
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    constant_rois: str = "zero",
+    **checks: Any,
+) -> Cohort:
+    """Load ABIDE I as the Preprocessed Connectomes Project (PCP) shares it.
+
+    Where the data come from: http://preprocessed-connectomes-project.org/abide, free to download without
+    registration (please read ABIDE's usage agreement). ``download=True`` fetches them with nilearn into
+    ``path``; PCP offers up to 1035 subjects, those whose phenotype names a file. By hand: any folder below
+    which lie ``<file id>_rois_<atlas>.1D`` and a phenotype table (``Phenotypic_V1_0b_preprocessed1.csv``).
+    A folder with all series in one ``ts_aal.npz`` (``data`` (all time points, 116), ``lengths``, ``file_id``,
+    ``label_asd``, ``site``) beside ``phenotypic.csv`` is read as well.
+
+    Parameters
+    ----------
+    path : the folder, or the .npz file
+    download : fetch what is not there yet
+    selection : None takes everyone. "paper" leaves out three patients of CMU to give the paper's 528
+        patients and 571 controls (it does not say which; see `NOT_IN_PAPER`). "paper-balanced" leaves out
+        35 female controls too, drawn by ``random_state``: 528 and 536. "quality" keeps those whom no
+        rater of PCP failed
+    atlas : aal, cc200, cc400, dosenbach160, ez, ho or tt; names, coordinates and systems are known for aal
+    pipeline, filtered, global_signal : what to download: dparsf, cpac, css or niak; with band-pass filter
+        (0.01–0.1 Hz); with global signal regression
+    merge_sites : count the two samples of LEUVEN, UCLA and UM as one site each: 17 sites, as in the paper,
+        instead of 20
+    phenotype : the phenotype table, where it lies elsewhere
+    columns : further columns of the phenotype table to keep as covariates, for instance ``["FIQ"]``
+    random_state : draws the controls that "paper-balanced" leaves out
+    n_jobs, verbose : files read at once; 1 shows a progress bar
+    constant_rois : in 47 of 1102 subjects (mostly CMU, SBL and PITT, where the field of view is cut) some
+        ROIs have no signal. "zero", the default here, keeps these subjects, as the paper did: such a ROI has
+        no connections. "drop_subject", "drop_roi" and "raise" as at `check_cohort`
+    **checks : the other options of `check_cohort`
+
+    Returns
+    -------
+    Cohort with y 1 for ASD and 0 for TD, sites, subjects named by their file id, and the covariates age, sex
+    and mean_fd.
+    """
+    rules = Checks(**({"constant_rois": constant_rois, "one_class": "keep"} | checks))
+    if selection not in SELECTIONS:
+        raise ValueError(f"selection must be None, paper, paper-balanced or quality, got {selection!r}.")
+    path = Path(path)
+    if download:
+        _download(path, atlas, pipeline, filtered, global_signal, verbose)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; pass download=True to fetch ABIDE into it.")
+    if path.is_file() or (path / "ts_aal.npz").is_file():
+        file = path if path.is_file() else path / "ts_aal.npz"
+        ids, stack, known = _read_stacked(file)
+        folder = file.parent
+    else:
+        ids, stack = _read_files(path, atlas, n_jobs, verbose)
+        folder, known = path, None
+    table = _phenotype(phenotype, folder, ids, known)
+    keep = _select(table, selection, random_state)
+    cohort = Cohort(
+        stack,
+        y=(table["DX_GROUP"] == 1).to_numpy(int),
+        sites=table["SITE_ID"].replace(_MERGED if merge_sites else {}).to_numpy(str),
+        subjects=ids,
+        covariates=_covariates(table, columns),
+        atlas=aal116() if atlas == "aal" and stack.values.shape[1] == 116 else None,
+    )
+    cohort = cohort if keep.all() else cohort[keep]
+    return checked(cohort, rules, path)
+
+
+def _download(
+    path: Path, atlas: str, pipeline: str, filtered: bool, global_signal: bool, verbose: int
+) -> None:
+    from nilearn.datasets import fetch_abide_pcp
+
+    path.mkdir(parents=True, exist_ok=True)
+    fetch_abide_pcp(
+        data_dir=path,
+        pipeline=pipeline,
+        band_pass_filtering=filtered,
+        global_signal_regression=global_signal,
+        derivatives=[f"rois_{atlas}"],
+        quality_checked=False,
+        verbose=verbose,
+    )
+
+
+def _read_stacked(path: Path) -> tuple[list[str], SeriesStack, pd.DataFrame]:
+    """File ids, series, and what the file itself says of the subjects."""
+    arrays = read_arrays(path)
+    lacking = [name for name in ("data", "lengths", "file_id", "label_asd", "site") if name not in arrays]
+    if lacking:
+        raise ValueError(f"{path} has no array '{lacking[0]}', got {', '.join(arrays)}; get the file again.")
+    table = pd.DataFrame({"DX_GROUP": 2 - arrays["label_asd"].astype(int), "SITE_ID": arrays["site"]})
+    try:
+        stack = SeriesStack(arrays["data"], arrays["lengths"])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return arrays["file_id"].tolist(), stack, table
+
+
+def _read_files(folder: Path, atlas: str, n_jobs: int | None, verbose: int) -> tuple[list[str], SeriesStack]:
+    tail = f"_rois_{atlas}.1D"
+    files = sorted(folder.rglob(f"*{tail}"))
+    if not files:
+        have = sorted({p.name.rsplit("_rois_", 1)[1][:-3] for p in folder.rglob("*_rois_*.1D")})
+        also = f", only files of the atlases {', '.join(have)}; pass atlas=" if have else ""
+        raise ValueError(
+            f"{folder} holds no *{tail}{also or '; pass download=True or give the folder that holds them'}."
+        )
+    ids = [file.name.removesuffix(tail) for file in files]
+    twice = sorted({one for one in ids if ids.count(one) > 1}) if len(set(ids)) < len(ids) else []
+    if twice:
+        folders = sorted({str(f.parent) for f in files if f.name.removesuffix(tail) == twice[0]})
+        raise ValueError(f"{twice[0]} lies in {name_some(folders)}; give the folder of one pipeline.")
+    tables = read_many(files, n_jobs, verbose)
+    widths = sorted({table.values.shape[1] for table in tables})
+    if len(widths) > 1:
+        odd = [one for one, t in zip(ids, tables, strict=True) if t.values.shape[1] != widths[-1]]
+        raise ValueError(f"{folder}: files differ in their number of ROIs ({widths}): {name_some(odd)}.")
+    return ids, SeriesStack.of([table.values for table in tables])
+
+
+def _phenotype(
+    given: str | Path | None, folder: Path, ids: list[str], known: pd.DataFrame | None
+) -> pd.DataFrame:
+    """One row per subject, in their order, from the phenotype table; without one, what is ``known``."""
+    numbers = [int(found.group(1)) if (found := re.search(r"(\d+)$", one)) else -1 for one in ids]
+    places = sorted(folder.rglob("[Pp]henotypic*.csv"))
+    for above in list(folder.resolve().parents)[:2]:  # PCP's files lie below pipeline and strategy
+        places += sorted(above.glob("[Pp]henotypic*.csv"))
+    path = Path(given) if given is not None else next(iter(places), None)
+    if path is None:
+        if known is None:
+            raise FileNotFoundError(
+                f"{folder} holds no phenotype table (Phenotypic_V1_0b_preprocessed1.csv); pass phenotype=."
+            )
+        return known.assign(SUB_ID=numbers)
+    table = read_table(path)
+    for column in ("SUB_ID", "DX_GROUP", "SITE_ID"):
+        if column not in table:
+            raise ValueError(f"{path} has no column {column}; give ABIDE's phenotype table with phenotype=.")
+    table = table.apply(tidy).drop_duplicates("SUB_ID").set_index("SUB_ID", drop=False)
+    unknown = [one for one, number in zip(ids, numbers, strict=True) if number not in table.index]
+    if unknown:
+        raise ValueError(
+            f"{path} has no line for {name_some(unknown)}; give the whole table with phenotype=."
+        )
+    return table.loc[numbers].reset_index(drop=True)
+
+
+def _covariates(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    out = pd.DataFrame(index=table.index)
+    for name, column in (("age", "AGE_AT_SCAN"), ("sex", "SEX"), ("mean_fd", "func_mean_fd")):
+        if column in table:
+            values = pd.to_numeric(table[column]).replace(_NO_VALUE, np.nan)
+            out[name] = values.map({1: "M", 2: "F"}) if name == "sex" else values
+    for column in columns:
+        if column not in table:
+            raise ValueError(f"the phenotype table has no column {column!r}; change columns=.")
+        out[column] = table[column].replace(_NO_VALUE, np.nan)
+    return out
+
+
+def _select(table: pd.DataFrame, selection: str | None, random_state: RandomState) -> np.ndarray:
+    """(n,) who is in the selection."""
+    keep = np.ones(len(table), bool)
+    if selection is None:
+        return keep
+    needed = {"quality": RATERS, "paper-balanced": ("SEX",), "paper": ()}[selection]
+    lacking = [column for column in needed if column not in table]
+    if lacking:
+        raise ValueError(f"selection={selection!r} needs the column {lacking[0]} of the phenotype table.")
+    if selection == "quality":
+        return ~(table[list(RATERS)] == "fail").any(axis=1).to_numpy()
+    keep &= ~table["SUB_ID"].isin(NOT_IN_PAPER).to_numpy()
+    controls = BALANCED_WOMEN if selection == "paper-balanced" else 0
+    if controls:
+        women = np.flatnonzero(((table["SEX"] == 2) & (table["DX_GROUP"] == 2)).to_numpy())
+        gone = as_generator(random_state).choice(women, min(controls, len(women)), replace=False)
+        keep[gone] = False
+    counts = tuple(int((table["DX_GROUP"][keep] == group).sum()) for group in (1, 2))
+    if counts != (528, 571 - controls):
+        warnings.warn(
+            f"the paper's selection is 528 patients and {571 - controls} controls, these data give "
+            f"{counts[0]} and {counts[1]}.",
+            stacklevel=3,
+        )
+    return keep
