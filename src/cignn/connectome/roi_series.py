@@ -231,19 +231,19 @@ class RoiSeries(TransformerMixin, BaseEstimator):
             warnings.warn(
                 f"{len(self.failures_)} of {len(self.failures_) + len(kept)} subjects failed and are left "
                 f"out: {_lines(self.failures_)}.",
-                stacklevel=3,
+                stacklevel=4,
             )
         if self.missing_:
             lines = {name: f"{len(rois)} ({', '.join(rois[:5])})" for name, rois in self.missing_.items()}
             warnings.warn(
-                f"regions without signal in the scan, their series are zero: {_lines(lines)}.", stacklevel=3
+                f"regions without signal in the scan, their series are zero: {_lines(lines)}.", stacklevel=4
             )
         bare = [name for name, result in kept.items() if not result.n_confounds]
         if bare and self.confounds is not None:
             warnings.warn(
                 f"no confounds found for {len(bare)} subjects ({', '.join(bare[:5])}): nothing was regressed "
                 f"out; give tables in a column confounds, or pass confounds=None to accept it.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
