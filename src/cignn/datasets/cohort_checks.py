@@ -66,8 +66,8 @@ def check_cohort(cohort: Cohort, **options: Any) -> Cohort:
     ----------
     non_finite : NaN or infinite values: "raise", "drop_subject" or "zero" (these values become 0)
     constant_rois : ROIs without signal, whose correlations are undefined: "raise", "drop_subject",
-        "drop_roi" (the ROI is dropped from everyone) or "zero" (the series becomes 0, and 0 is what
-        `Connectivity` gives its connections)
+        "drop_roi" (the ROI is dropped from everyone) or "zero" (the series becomes 0; with
+        ``Connectivity(constant_rois="zero")`` it has no connections)
     short_series, min_length : series of fewer than ``min_length`` (30) time points: "raise", "drop_subject"
         or "keep"
     asymmetric : matrices that differ from their transpose by more than rounding: "raise", "drop_subject" or

@@ -154,7 +154,7 @@ def _from_files(
         tables = [RoiTable(table.values.T, None) for table in tables]
     square = folder.name == "matrices"
     keep = _same_rois(
-        frame["participant_id"], tables, square, n_rois or (len(atlas) if atlas else None), rules
+        frame["participant_id"], tables, folder, n_rois or (len(atlas) if atlas else None), rules
     )
     frame, tables = frame[keep].reset_index(drop=True), [t for t, k in zip(tables, keep, strict=True) if k]
     names = [table.names for table in tables]
@@ -170,7 +170,7 @@ def _from_files(
 def read_many(
     paths: Sequence[Path], n_jobs: int | None = None, verbose: int = 0, columns: slice | None = None
 ) -> list[RoiTable]:
-    """Read many files, several at once: parsing numbers leaves Python's lock to others.
+    """Read many files, several at once: it is mostly waiting for the disk that threads save.
 
     columns : which columns to keep, None for all
     """
@@ -185,9 +185,10 @@ def read_many(
 
 
 def _same_rois(
-    subjects: Sequence[str], tables: list[RoiTable], square: bool, expected: int | None, rules: Checks
+    subjects: Sequence[str], tables: list[RoiTable], folder: Path, expected: int | None, rules: Checks
 ) -> np.ndarray:
     """(n,) whose table has the expected number of ROIs, by default what most have."""
+    square = folder.name == "matrices"
     shapes = [table.values.shape for table in tables]
     widths = Counter(width for _, width in shapes)
     wanted = expected or widths.most_common(1)[0][0]
@@ -200,7 +201,7 @@ def _same_rois(
     if not wrong:
         return fits
     what = "matrices" if square else "series (time points × ROIs)"
-    line = f"expected {what} of {wanted} ROIs, got {name_some(wrong)}"
+    line = f"{folder}: expected {what} of {wanted} ROIs, got {name_some(wrong)}"
     if not fits.any() or rules.mixed_rois == "raise":
         hint = ""
         if not square and sum(height == wanted for height, _ in shapes) > len(tables) / 2:
