@@ -132,7 +132,9 @@ def test_what_travels_along() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "y", [np.arange(12) % 2, np.array(["ASD", "TD"] * 6), None], ids=["numbers", "words", "none"]
+    "y",
+    [np.arange(12) % 2, np.array(["ASD", "TD"] * 6), np.array(["x", np.nan, "y"] * 4, object), None],
+    ids=["numbers", "words", "missing", "none"],
 )
 def test_saved_and_loaded_is_the_same(tmp_path: Path, kind: str, y: np.ndarray | None) -> None:
     atlas = Atlas([f"r{i}" for i in range(R)], np.arange(3 * R).reshape(R, 3), ["a"] * R, {"a": "#123456"})

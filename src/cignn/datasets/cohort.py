@@ -275,7 +275,9 @@ class Cohort:
         for part in [*parts, self.edge_truth, self.site_truth]:
             if part is not None:
                 array = np.asarray(part)
-                array = np.ascontiguousarray(array.astype(str) if array.dtype == object else array)
+                if array.dtype == object:  # words, of which some may be missing in one way or another
+                    array = np.where(pd.isna(array), "n/a", array).astype(str)
+                array = np.ascontiguousarray(array)
                 kind = "U" if array.dtype.kind == "U" else str(array.dtype)
                 fingerprint.update(f"{kind}{array.shape}".encode())
                 content = "\0".join(array.ravel()).encode() if kind == "U" else array.data

@@ -122,7 +122,7 @@ def _plain(column: np.ndarray | pd.Series) -> np.ndarray:
 def _labels(array: np.ndarray | None) -> np.ndarray | None:
     if array is None or array.dtype.kind != "U" or not (array == MISSING).any():
         return array
-    return np.array([None if label == MISSING else label for label in array], object)
+    return np.array([None if label == MISSING else str(label) for label in array], object)
 
 
 def _covariates(arrays: dict[str, np.ndarray]) -> pd.DataFrame | None:
