@@ -167,7 +167,7 @@ def test_edge_weights_can_span_the_unit_interval(form: str, monkeypatch: pytest.
     model, batch = make_model(form), make_batch([8], density=1)
     z = torch.zeros(1, 8, K + L, dtype=torch.float64)
     z[0, :, 0] = 100 * torch.tensor([1, 1, 1, 1, -1, -1, -1, -1])
-    monkeypatch.setattr(model, "encode", lambda _: (Latent(z, z), z))
+    monkeypatch.setattr(model, "encode", lambda *_: (Latent(z, z), z))
     inside = model(batch).edge_weights[batch.edge_mask]
     assert inside.min() < 0.1 and inside.max() > 0.9
 

@@ -145,8 +145,9 @@ def test_repr_tells_how_many_and_how_heavy(ragged: Explanations) -> None:
 def test_top_edges_are_the_heaviest_of_each_graph_in_order(ragged: Explanations) -> None:
     table = ragged.top_edges(2)
     edges = ragged.graphs.edges(0)
-    assert table.columns.tolist() == ["graph", "source", "target", "weight"]
+    assert table.columns.tolist() == ["graph", "source", "target", "weight", "connectivity", "sign"]
     assert table["graph"].tolist() == [0, 0, 1, 1]
+    assert table["connectivity"].tolist() == [0.5, -2.0, 1.0, 1.0] and table["sign"][1] == "−"
     assert table["weight"].tolist() == pytest.approx([0.9, 0.5, 1.0, 0.0])
     assert table[["source", "target"]].to_numpy()[:2].tolist() == [edges[1].tolist(), edges[2].tolist()]
     for row in table.itertuples():
@@ -162,7 +163,9 @@ def test_more_edges_than_there_are_give_all_of_them(ragged: Explanations) -> Non
 
 def test_top_edges_speak_of_nodes_by_name(aligned: Explanations) -> None:
     expected = pd.DataFrame({"source": ["left", "front"], "target": ["right", "back"], "weight": [0.9, 0.6]})
-    pd.testing.assert_frame_equal(aligned[0].top_edges(), expected, check_dtype=False)
+    told = aligned[0].top_edges()
+    pd.testing.assert_frame_equal(told[expected.columns.tolist()], expected, check_dtype=False)
+    assert told["sign"].tolist() == ["+", "+"] and aligned[1].top_edges()["sign"].tolist() == ["−"]
     assert aligned.top_edges(1)["source"].tolist() == ["left"] * 3
 
 
@@ -171,6 +174,62 @@ def test_no_edges_to_show_is_an_error(ragged: Explanations, k: int) -> None:
     for asked in (ragged, ragged[0]):
         with pytest.raises(ValueError, match=f"k must be at least 1, got {k}"):
             asked.top_edges(k)
+
+
+# ----------------------------------------------------------------- groups, systems
+
+
+@pytest.fixture
+def cohort() -> Explanations:
+    """Six complete graphs of four nodes in two systems; edge 0–1 is heavy in the first three."""
+    rng = np.random.default_rng(0)
+    pairs = np.array(np.triu_indices(4, 1)).T
+    weights = rng.uniform(0.1, 0.2, (6, len(pairs)))
+    weights[:3, 0] += 0.7
+    adj = np.stack([matrix(4, {(int(a), int(b)): -1 if a else 1 for a, b in pairs})] * 6)
+    systems = {"system": np.array(["DMN", "DMN", "VIS", "VIS"])}
+    return Explanations(GraphSet.from_arrays(adj, node_names=NAMES, node_meta=systems), list(weights))
+
+
+def test_systems_are_named_beside_edges_and_averaged_within_and_between(cohort: Explanations) -> None:
+    top = cohort.top_edges(1)
+    assert top.loc[0, ["source_system", "target_system", "sign"]].tolist() == ["DMN", "DMN", "+"]
+    table = cohort[0].by_system()
+    assert table.index.tolist() == table.columns.tolist() == ["DMN", "VIS"]
+    dense = cohort[0].weights
+    assert table.loc["DMN", "DMN"] == pytest.approx(dense[0, 1])
+    assert table.loc["VIS", "VIS"] == pytest.approx(dense[2, 3])
+    assert table.loc["DMN", "VIS"] == table.loc["VIS", "DMN"] == pytest.approx(dense[:2, 2:].mean())
+    pd.testing.assert_frame_equal(cohort.by_system(), cohort.mean().by_system())
+
+
+def test_systems_nobody_named_are_an_error(aligned: Explanations) -> None:
+    with pytest.raises(ValueError, match="the nodes have no systems"):
+        aligned.by_system()
+
+
+def test_groups_are_compared_edge_by_edge(cohort: Explanations) -> None:
+    table = cohort.compare([0, 1, 2])
+    first = table.iloc[0]
+    assert (first["source"], first["target"]) == ("left", "right")
+    assert first["difference"] == pytest.approx(first["weight"] - first["other"]) and first["p"] < 0.01
+    assert first["weight"] == pytest.approx(np.mean([w[0] for w in cohort.edge_weights[:3]]))
+    back = cohort.compare(slice(3, 6), [0, 1, 2])
+    assert back["t"].iloc[0] == pytest.approx(-first["t"])
+    with pytest.raises(ValueError, match="at least two graphs on each side, got 1 and 5"):
+        cohort.compare([4])
+
+
+def test_one_graph_is_held_against_its_group(cohort: Explanations) -> None:
+    table = cohort.against_group(0, slice(3, 6))
+    others = np.stack(cohort.edge_weights[3:])
+    assert (table["source"][0], table["target"][0]) == ("left", "right")
+    assert table["group_mean"][0] == pytest.approx(others[:, 0].mean())
+    assert table["z"][0] == pytest.approx(
+        (cohort.edge_weights[0][0] - others[:, 0].mean()) / others[:, 0].std(ddof=1), rel=1e-4
+    )
+    with pytest.raises(ValueError, match="a group needs at least two graphs, got 1"):
+        cohort.against_group(0, [1])
 
 
 # ------------------------------------------------------------------- group mean

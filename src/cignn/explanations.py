@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import torch
+from scipy import stats
 
 from cignn.graphs import GraphSet
 
@@ -22,7 +23,8 @@ class Explanation:
     """The explanation of one graph.
 
     edges : (e, 2), each undirected edge once; edge_weights : (e,) in [0, 1]; n_nodes : number of nodes;
-    node_names : names of the nodes, or None; prediction : the class explained, or None.
+    node_names : names of the nodes, or None; prediction : the class explained, or None; connectivity : (e,)
+    the signed weight each edge has in the graph, or None; systems : (n,) the system of each node, or None.
     """
 
     edges: np.ndarray
@@ -30,6 +32,8 @@ class Explanation:
     n_nodes: int
     node_names: Sequence[str] | None = None
     prediction: Any = None
+    connectivity: np.ndarray | None = None
+    systems: np.ndarray | None = None
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -40,11 +44,39 @@ class Explanation:
         return dense
 
     def top_edges(self, k: int = 10) -> pd.DataFrame:
-        """The k heaviest edges, heaviest first: source, target, weight."""
-        order = np.argsort(-self.edge_weights, kind="stable")[: _positive(k)]
+        """The k heaviest edges, heaviest first: source, target, weight.
+
+        Where they are known, also the systems of both ends and the connectivity with its sign.
+        """
+        return self.table(np.argsort(-self.edge_weights, kind="stable")[: _positive(k)])
+
+    def table(self, order: np.ndarray | None = None) -> pd.DataFrame:
+        """The edges at ``order`` (all by default), one row each."""
+        order = np.arange(len(self.edges)) if order is None else order
+        ends = self.edges[order].T
         names = np.arange(self.n_nodes) if self.node_names is None else np.asarray(self.node_names)
-        source, target = names[self.edges[order].T]
-        return pd.DataFrame({"source": source, "target": target, "weight": self.edge_weights[order]})
+        columns = {"source": names[ends[0]], "target": names[ends[1]], "weight": self.edge_weights[order]}
+        if self.connectivity is not None:
+            columns["connectivity"] = self.connectivity[order]
+            columns["sign"] = np.where(self.connectivity[order] < 0, "−", "+")
+        if self.systems is not None:
+            columns |= {"source_system": self.systems[ends[0]], "target_system": self.systems[ends[1]]}
+        return pd.DataFrame(columns)
+
+    def by_system(self) -> pd.DataFrame:
+        """Mean edge weight within and between systems: a symmetric table, NaN where no edge joins two."""
+        if self.systems is None:
+            raise ValueError(
+                'the nodes have no systems; make the graphs with node_meta={"system": ...} or an atlas.'
+            )
+        names, codes = np.unique(self.systems, return_inverse=True)
+        source, target = codes[self.edges.T]
+        total, count = np.zeros((2, len(names), len(names)))
+        for a, b, different in ((source, target, True), (target, source, source != target)):
+            np.add.at(total, (a, b), self.edge_weights * different)
+            np.add.at(count, (a, b), np.broadcast_to(different, len(a)).astype(float))
+        mean = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+        return pd.DataFrame(mean, index=names, columns=names)
 
 
 class Explanations:
@@ -89,6 +121,8 @@ class Explanations:
                 int(self.graphs.n_nodes[i]),
                 self.graphs.node_names,
                 None if self.predictions is None else self.predictions[i],
+                self.graphs.edge_values(i) if self.graphs.weighted else None,
+                self.graphs.node_meta.get("system"),
             )
         if not isinstance(key, slice):
             key = np.asarray(key)
@@ -108,28 +142,110 @@ class Explanations:
         return f"Explanations({len(self)} graphs, mean edge weight {mean:.2f})"
 
     def top_edges(self, k: int = 10) -> pd.DataFrame:
-        """The k heaviest edges of every graph: graph, source, target, weight."""
-        tables = [ex.top_edges(k).assign(graph=i) for i, ex in enumerate(self)]
-        columns = ["graph", "source", "target", "weight"]
-        return pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
+        """The k heaviest edges of every graph: graph, source, target, weight, and what else is known."""
+        tables = [ex.top_edges(k) for ex in self]
+        if not tables:
+            return pd.DataFrame(columns=["graph", "source", "target", "weight"])
+        out = pd.concat(tables, ignore_index=True)
+        out.insert(0, "graph", np.repeat(np.arange(len(tables)), [len(table) for table in tables]))
+        return out
 
     def mean(self) -> Explanation:
         """The group's explanation: the mean weight of every edge over the graphs of an aligned set.
 
-        A graph without the edge counts as weight 0.
+        A graph without the edge counts as weight 0; the connectivity is the mean over graphs that have it.
         """
-        if not self.graphs.aligned:
-            raise ValueError("a group mean needs aligned graphs (node i the same in each); these are not.")
-        if not len(self):
-            raise ValueError("a group mean needs at least one explanation, got none.")
-        n = int(self.graphs.n_nodes[0])
-        total = np.zeros((n, n))
-        for ex in self:
-            total[ex.edges[:, 0], ex.edges[:, 1]] += ex.edge_weights
-        edges = np.argwhere(total > 0)
+        edges, weights, present = self._aligned("a group mean")
+        connectivity = None
+        if self.graphs.weighted:
+            total = np.zeros((self.graphs.n_nodes[0],) * 2)
+            for i in range(len(self)):
+                total += self.graphs.edge_matrix(i)
+            connectivity = (total[tuple(edges.T)] / present.sum(0)).astype(np.float32)
         return Explanation(
-            edges, (total[tuple(edges.T)] / len(self)).astype(np.float32), n, self.graphs.node_names
+            edges,
+            weights.mean(0, dtype=np.float64).astype(np.float32),
+            int(self.graphs.n_nodes[0]),
+            self.graphs.node_names,
+            connectivity=connectivity,
+            systems=self.graphs.node_meta.get("system"),
         )
+
+    def by_system(self) -> pd.DataFrame:
+        """Mean edge weight of the group within and between systems."""
+        return self.mean().by_system()
+
+    def compare(self, group: Any, other: Any = None) -> pd.DataFrame:
+        """Edge by edge, one group against another: means, difference, Welch's t and its p-value.
+
+        group, other : masks, indices or slices of the graphs; ``other`` is by default everyone else. Rows are
+        sorted by the size of t. The p-values are not corrected for the number of edges.
+        """
+        edges, weights, _ = self._aligned("a comparison")
+        chosen = np.zeros(len(self), bool)
+        chosen[group] = True
+        rest = ~chosen
+        if other is not None:
+            rest = np.zeros(len(self), bool)
+            rest[other] = True
+        if min(chosen.sum(), rest.sum()) < 2:
+            raise ValueError(
+                f"a comparison needs at least two graphs on each side, got {chosen.sum()} and {rest.sum()}."
+            )
+        table = self._of(edges).drop(columns="weight")
+        a, b = weights[chosen].astype(np.float64), weights[rest].astype(np.float64)
+        table["weight"], table["other"] = a.mean(0), b.mean(0)
+        table["difference"] = table["weight"] - table["other"]
+        test = stats.ttest_ind_from_stats(
+            a.mean(0), a.std(0, ddof=1), len(a), b.mean(0), b.std(0, ddof=1), len(b), equal_var=False
+        )
+        table["t"], table["p"] = np.nan_to_num(test.statistic), np.nan_to_num(test.pvalue, nan=1.0)
+        return table.sort_values("t", key=np.abs, ascending=False, kind="stable", ignore_index=True)
+
+    def against_group(self, i: int, group: Any = None) -> pd.DataFrame:
+        """One graph's edges beside those of a group (by default all others): weight, mean, std, z.
+
+        Rows are sorted by weight; z is NaN where the group does not vary.
+        """
+        edges, weights, _ = self._aligned("a comparison")
+        i = range(len(self))[i]
+        chosen = np.arange(len(self)) != i
+        if group is not None:
+            chosen = np.zeros(len(self), bool)
+            chosen[group] = True
+        if chosen.sum() < 2:
+            raise ValueError(f"a group needs at least two graphs, got {chosen.sum()}.")
+        table = self._of(edges).drop(columns="weight")
+        table["weight"] = weights[i]
+        table["group_mean"] = weights[chosen].mean(0)
+        table["group_std"] = spread = weights[chosen].std(0, ddof=1)
+        distance = weights[i] - weights[chosen].mean(0)
+        table["z"] = np.divide(distance, spread, out=np.full(len(edges), np.nan), where=spread > 1e-8)
+        return table.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
+
+    def _of(self, edges: np.ndarray) -> pd.DataFrame:
+        """Names and systems of edges."""
+        n, names = int(self.graphs.n_nodes[0]), self.graphs.node_names
+        blank = np.zeros(len(edges), np.float32)
+        return Explanation(edges, blank, n, names, systems=self.graphs.node_meta.get("system")).table()
+
+    def _aligned(self, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Edges (e, 2) of any graph of an aligned set, their weights (g, e) and where they exist (g, e)."""
+        if not self.graphs.aligned:
+            raise ValueError(f"{what} needs aligned graphs (node i the same in each); these are not.")
+        if not len(self):
+            raise ValueError(f"{what} needs at least one explanation, got none.")
+        n = int(self.graphs.n_nodes[0])
+        rows, columns = np.triu_indices(n, 1)
+        number = np.zeros((n, n), np.int64)
+        number[rows, columns] = np.arange(len(rows))
+        weights = np.zeros((len(self), len(rows)), np.float32)
+        present = np.zeros((len(self), len(rows)), bool)
+        for i, values in enumerate(self.edge_weights):
+            at = number[tuple(self.graphs.edges(i).T)]
+            weights[i, at], present[i, at] = values, True
+        used = present.any(0)
+        return np.stack([rows, columns], 1)[used], weights[:, used], present[:, used]
 
     def to_pyg(self) -> list[PygExplanation]:
         """PyTorch Geometric explanations, with ``edge_mask`` on both directions of every edge."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MAX_CELLS = 2**21
 # std of the noise on log size by which graphs are sorted into batches: little padding, much chance
 SIZE_BLUR = 0.25
+# share of graphs that have an edge from which on its mean weight is what an absent one is taken to have
+COMMON = 0.9
 
 
 class Graph(NamedTuple):
@@ -33,6 +35,13 @@ class Graph(NamedTuple):
     x: np.ndarray  # (n, d) float32
     y: Any  # its label, or None
     edge_truth: np.ndarray | None  # (n, n) bool, or None
+
+
+class EdgeStatistics(NamedTuple):
+    """Centre and scale of every edge's weight in an aligned set, both (n, n)."""
+
+    centre: np.ndarray
+    scale: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,9 @@ class _Stacked(NamedTuple):
         present = (self.weights[i] != 0) & _above_diagonal(n)
         return np.stack(np.divmod(np.flatnonzero(present), n), axis=1)  # argwhere is much slower
 
+    def values(self, i: int) -> np.ndarray:
+        return self.weights[i][tuple(self.edges(i).T)]
+
     def dense(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.weights[index], self.x[index]
 
@@ -130,6 +142,10 @@ class _Ragged(NamedTuple):
 
     def edges(self, i: int) -> np.ndarray:
         return self.pairs[self.edge_ptr[i] : self.edge_ptr[i + 1]].astype(np.int64)
+
+    def values(self, i: int) -> np.ndarray:
+        start, stop = self.edge_ptr[i : i + 2]
+        return np.ones(stop - start, np.float32) if self.weight is None else self.weight[start:stop]
 
     def dense(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sizes = np.diff(self.node_ptr)[index]
@@ -394,9 +410,43 @@ class GraphSet:
         x = self._store.x.reshape(-1, self.n_features)
         return np.stack([x.min(0), x.max(0)]).astype(np.float64)
 
+    def edge_statistics(self) -> EdgeStatistics:
+        """Centre and scale, (n, n) each, of every edge's weight over the graphs of an aligned set.
+
+        The centre is the mean weight of an edge that most graphs have, and 0 of any other, whose presence
+        itself says something; the scale is the root mean square distance from it, 1 where that is 0.
+        """
+        if not isinstance(self._store, _Stacked):
+            raise ValueError("statistics of edges need aligned graphs (node i the same in each).")
+        weights = self._store.weights
+        n = weights.shape[1]
+        centre, scale = np.zeros((n, n)), np.ones((n, n))
+        for i in range(n):  # row by row: no second copy of the set
+            row = weights[:, i].astype(np.float64)
+            present = row != 0
+            count = present.sum(0)
+            mean = row.sum(0) / np.maximum(count, 1)
+            centre[i] = np.where(count >= COMMON * len(row), mean, 0)
+            spread = np.sqrt((np.square(row - centre[i]) * present).sum(0) / np.maximum(count, 1))
+            scale[i] = np.where(spread > 1e-8, spread, 1)
+        return EdgeStatistics(centre, scale)
+
     def edges(self, i: int) -> np.ndarray:
         """(e, 2) the undirected edges of graph i, each once, source < target."""
         return self._store.edges(i)
+
+    def edge_values(self, i: int) -> np.ndarray:
+        """(e,) the signed weights of the edges of graph i, in the order of `edges`."""
+        return self._store.values(i)
+
+    def edge_matrix(self, i: int) -> np.ndarray:
+        """(n, n) the signed weights of graph i, symmetric, 0 where there is no edge."""
+        return self._store.dense(np.array([i]))[0][0]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether edges carry weights of their own."""
+        return isinstance(self._store, _Stacked) or self._store.weight is not None
 
     def _truth(self, i: int) -> np.ndarray | None:
         store = self._store

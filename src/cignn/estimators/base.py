@@ -6,6 +6,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,13 +19,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from torch import nn
 
-from cignn.estimators.checkpoint import Checkpoint, saved_seed
+from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
 from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
 from cignn.estimators.persistence import write_model
 from cignn.estimators.presets import within
 from cignn.estimators.progress import training_progress
-from cignn.estimators.training import Data, Stage, train
+from cignn.estimators.training import Data, Progress, Stage, train
 from cignn.graphs import GraphSet
+from cignn.nn.committee import Committee
 
 
 class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
@@ -77,16 +79,61 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
         settings = self._settings(graphs)
         device = resolve_device(self.device)
         path = _path(self.checkpoint)
-        seed = self._seed(path)
-        (graphs, codes), held_out = self._validation(graphs, codes, classes, eval_set, seed)
+        seed = self._seed(_of_member(path, 0, settings))
+        members = settings.get("members", 1)
+        networks: list[Any] = []
+        states: list[State] = []
+        with training_progress(self.verbose, members) as progress:
+            for member in range(members):
+                parts = self._validation(graphs, codes, classes, eval_set, seed + member)
+                where = _of_member(path, member, settings)
+                told = None if progress is None else partial(progress, member)
+                try:
+                    network, state = self._train(
+                        settings, *parts, classes, seed + member, device, where, told
+                    )
+                except KeyboardInterrupt:
+                    if not networks:
+                        raise
+                    break  # the members that are ready stay
+                networks.append(network)
+                states.append(state)
+                if state.interrupted:
+                    break
+        if len(networks) < members:
+            settings["members"] = len(networks)
+        self.network_ = networks[0] if len(networks) == 1 else Committee(networks)
+        self.classes_ = classes
+        self.settings_ = settings
+        self.n_features_in_ = graphs.n_features
+        self.node_names_ = graphs.node_names
+        tables = [pd.DataFrame(state.history) for state in states]
+        if len(states) > 1:
+            tables = [table.assign(member=member) for member, table in enumerate(tables)]
+        self.history_ = pd.concat(tables, ignore_index=True)
+        self.best_epoch_ = states[0].best_epoch if len(states) == 1 else [s.best_epoch for s in states]
+        self.training_digest_ = graphs.digest()
+        return self
 
+    def _train(
+        self,
+        settings: dict[str, Any],
+        training: tuple[GraphSet, np.ndarray],
+        held_out: tuple[GraphSet, np.ndarray],
+        classes: np.ndarray,
+        seed: int,
+        device: torch.device,
+        checkpoint: Path | None,
+        progress: Progress | None,
+    ) -> tuple[nn.Module, State]:
+        """Make and train one network."""
+        graphs, codes = training
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
             network = self._build(settings, graphs.n_features, len(classes))
             weight = class_weights(self.class_weight, classes, codes)
             _tell(network, graphs, codes, weight)
             network.to(device)
-            stages = self._stages(settings, network)
             key = _digest(
                 settings,
                 seed,
@@ -96,32 +143,19 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
                 held_out[0].digest(),
                 held_out[1].tolist(),
             )
-            with training_progress(self.verbose, sum(stage.epochs for stage in stages)) as progress:
-                state = train(
-                    network,
-                    stages,
-                    Data(graphs, codes, settings["batch_size"], device),
-                    Data(
-                        *held_out,
-                        settings["batch_size"],
-                        device,
-                        score_weights(self.class_weight, weight, held_out[1]),
-                    ),
-                    learning_rate=settings["learning_rate"],
-                    weight_decay=settings["weight_decay"],
-                    averaging=settings["averaging"],
-                    checkpoint=None if path is None else Checkpoint(path, key, seed),
-                    progress=progress,
-                )
-        self.network_ = network
-        self.classes_ = classes
-        self.settings_ = settings
-        self.n_features_in_ = graphs.n_features
-        self.node_names_ = graphs.node_names
-        self.history_ = pd.DataFrame(state.history)
-        self.best_epoch_ = state.best_epoch
-        self.training_digest_ = graphs.digest()
-        return self
+            count = score_weights(self.class_weight, weight, held_out[1])
+            state = train(
+                network,
+                self._stages(settings, network),
+                Data(graphs, codes, settings["batch_size"], device),
+                Data(*held_out, settings["batch_size"], device, count),
+                learning_rate=settings["learning_rate"],
+                weight_decay=settings["weight_decay"],
+                averaging=settings["averaging"],
+                checkpoint=None if checkpoint is None else Checkpoint(checkpoint, key, seed),
+                progress=progress,
+            )
+        return network, state
 
     def _seed(self, checkpoint: Path | None) -> int:
         """Draw the seed of a training; one without a random_state goes on with that of its checkpoint."""
@@ -201,7 +235,10 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
         estimator.training_digest_ = config["training_digest"]
         estimator.history_ = pd.DataFrame(**config["history"])
         with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced below
-            network = estimator._build(estimator.settings_, estimator.n_features_in_, len(estimator.classes_))
+            sizes = estimator.settings_, estimator.n_features_in_, len(estimator.classes_)
+            members = estimator.settings_.get("members", 1)
+            networks: list[Any] = [estimator._build(*sizes) for _ in range(members)]
+        network = networks[0] if members == 1 else Committee(networks)
         network.load_state_dict(weights)
         try:
             device = resolve_device(estimator.device)
@@ -280,6 +317,13 @@ def resolve_device(device: Any) -> torch.device:
     return resolved
 
 
+def _of_member(checkpoint: Path | None, member: int, settings: dict[str, Any]) -> Path | None:
+    """Where the training of one of several networks is kept; that of a single one has the path itself."""
+    if checkpoint is None or settings.get("members", 1) == 1:
+        return checkpoint
+    return checkpoint.with_name(f"{checkpoint.name}.{member}")
+
+
 def _path(checkpoint: Any) -> Path | None:
     try:
         return None if checkpoint is None else Path(checkpoint)
@@ -296,7 +340,10 @@ def _tell(network: nn.Module, graphs: GraphSet, codes: np.ndarray, weight: np.nd
         "class_share": share,
         "label_entropy": np.float64(-(share * np.log(share)).sum()),
     }
-    for name, buffer in network.named_buffers(recurse=False):
+    buffers = dict(network.named_buffers(recurse=False))
+    if "edge_centre" in buffers:
+        facts |= zip(("edge_centre", "edge_scale"), graphs.edge_statistics(), strict=True)
+    for name, buffer in buffers.items():
         if name in facts:
             buffer.copy_(torch.as_tensor(facts[name]))
 

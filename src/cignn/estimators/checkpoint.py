@@ -26,6 +26,7 @@ class State:
     best_score: tuple[float, ...] = ()
     history: list[dict[str, Any]] = field(default_factory=list)
     best_weights: dict[str, Tensor] = field(default_factory=dict)
+    interrupted: bool = False  # by the user, before its end
 
 
 @dataclass

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from cignn.estimators.base import NeuralGraphClassifier
-from cignn.estimators.presets import PRESETS, choice, resolve, whole, widths, within
+from cignn.estimators.presets import choice, resolve, whole, widths, within
+from cignn.estimators.settings import AUTO_DENSITY, auto_epochs
 from cignn.estimators.training import Stage
 from cignn.explanations import Explanations
 from cignn.graphs import GraphBatch, GraphSet
@@ -23,8 +24,7 @@ from cignn.nn.subgraph import edge_information
 
 KEEP_START = 0.9  # the share of edges that is free of charge at first; it falls by steps
 KEEP_STEP = 0.1
-STEPS = 1500  # gradient steps that epochs="auto" makes room for, within the bounds below
-MIN_EPOCHS, MAX_EPOCHS = 60, 200
+CHOOSE_BY = ("accuracy", "loss")
 
 ARCHITECTURE = (  # the settings the network itself is made of
     "n_causal",
@@ -44,6 +44,8 @@ ARCHITECTURE = (  # the settings the network itself is made of
     "causal_effect",
     "independence",
     "order",
+    "n_nodes",
+    "node_vectors",
 )
 
 
@@ -60,7 +62,9 @@ class CIGNNClassifier(NeuralGraphClassifier):
         looks at, None for all
     n_causal, n_noncausal : dimensions K of α and L of β
     classifier : base classifier "gcn", "gat" or "gin"; classifier_hidden, head_hidden : its widths;
-        readout : "sum", "mean" or "max"; dropout : in its head
+        readout : "sum", "mean" or "max" over nodes, or, for aligned graphs, "edges": an MLP of widths
+        ``head_hidden`` reads the masked edges one by one; dropout : in its head
+    node_vectors : whether every node of aligned graphs gets a learned vector added to its latent
     mask : "stochastic", edges drawn while training, or "soft", edges weighted; keep : share r of edges that
         is free of charge at the end; keep_anneal : share of stage II in which it falls from 0.9 to there;
         edge_price : weight of the price of the other edges; rest_weight : weight of the demand that the edges
@@ -72,10 +76,15 @@ class CIGNNClassifier(NeuralGraphClassifier):
     causal_weight : λ; order : δ of the Rényi entropies
     causal_effect : "cmi" for I(α;Y|β), "cmi_prediction" for I(α;Ŷ|β), "mi" for I(α;Y), None for none;
         independence : whether I(α;β) is minimised
-    learning_rate, weight_decay, batch_size : of Adam; averaging : factor by which the running average of the
+    learning_rate, weight_decay, batch_size : of Adam; mask_rate : how many times faster the subgraph and the
+        node vectors learn; averaging : factor by which the running average of the
         weights, which is what is kept, forgets each step; 0 keeps the weights themselves
     class_weight : None, "balanced" or {label: weight}
-    validation_fraction : share of graphs set aside in ``fit`` to choose the epoch
+    validation_fraction : share of graphs set aside in ``fit`` to choose the epoch; choose_by : "accuracy"
+        there, then cross-entropy and price of edges, or "loss", these two alone; patience : epochs without
+        a better one after which training ends, None for never
+    members : networks trained, each with validation graphs of its own, whose probabilities and edge weights
+        are averaged
     checkpoint : file from which a killed ``fit`` goes on, written after every epoch
     device : "auto", "cpu" or "cuda"
     verbose : show a progress bar
@@ -87,7 +96,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
     settings_ : every parameter, presets resolved
     network_ : the trained `cignn.nn.CIGNN`
     history_ : one row per epoch with every named loss, HSIC(α, β) and the validation scores
-    best_epoch_ : the epoch kept, chosen on validation graphs
+    best_epoch_ : the epoch kept, chosen on validation graphs; a list where there are several members
     """
 
     def __init__(
@@ -124,6 +133,11 @@ class CIGNNClassifier(NeuralGraphClassifier):
         weight_decay: float | str = "preset",
         averaging: float | str = "preset",
         batch_size: int | str = "preset",
+        node_vectors: bool | str = "preset",
+        choose_by: str = "preset",
+        mask_rate: float | str = "preset",
+        patience: int | str | None = "preset",
+        members: int | str = "preset",
         class_weight: Any = None,
         validation_fraction: float = 0.1,
         checkpoint: str | Path | None = None,
@@ -162,6 +176,11 @@ class CIGNNClassifier(NeuralGraphClassifier):
         self.weight_decay = weight_decay
         self.averaging = averaging
         self.batch_size = batch_size
+        self.node_vectors = node_vectors
+        self.choose_by = choose_by
+        self.mask_rate = mask_rate
+        self.patience = patience
+        self.members = members
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
         self.checkpoint = checkpoint
@@ -172,29 +191,35 @@ class CIGNNClassifier(NeuralGraphClassifier):
     # ---------------------------------------------------------------- fitting
 
     def _settings(self, graphs: GraphSet) -> dict[str, Any]:
-        settings = resolve(self.get_params(deep=False), PRESETS)
+        settings = resolve(self.get_params(deep=False), graphs.aligned)
+        settings["n_nodes"] = int(graphs.n_nodes[0]) if graphs.aligned else None
         if settings["encoder_density"] == "auto":
-            # on a complete graph every node would get the same embedding
-            settings["encoder_density"] = 0.1 if graphs.aligned else None
+            settings["encoder_density"] = AUTO_DENSITY if graphs.aligned else None
         choices: dict[str, Collection[Any]] = {
             "encoder": LAYERS,
             "classifier": LAYERS,
             "encoder_activation": ACTIVATIONS,
-            "readout": READOUTS,
+            "readout": (*READOUTS, "edges"),
             "mask": MASKS,
             "causal_effect": CAUSAL_EFFECTS,
             "separate_products": (True, False),
             "train_encoder": (True, False),
             "independence": (True, False),
+            "node_vectors": (True, False),
+            "choose_by": CHOOSE_BY,
         }
         for name, options in choices.items():
             choice(settings, name, options)
+        if not graphs.aligned and (settings["readout"] == "edges" or settings["node_vectors"]):
+            name = "node_vectors" if settings["node_vectors"] else 'readout="edges"'
+            raise ValueError(f"{name} needs aligned graphs, node i the same in each; these are not.")
         whole(settings, "batch_size", 1)
         if settings["epochs"] == "auto":
-            steps = -(-len(graphs) // settings["batch_size"])
-            settings["epochs"] = min(max(MIN_EPOCHS, -(-STEPS // steps)), MAX_EPOCHS)
-        for name in ("n_causal", "n_noncausal", "epochs"):
+            settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
+        for name in ("n_causal", "n_noncausal", "epochs", "members"):
             whole(settings, name, 1)
+        if settings["patience"] is not None:
+            whole(settings, "patience", 1)
         whole(settings, "generative_epochs", 0)
         for name in ("encoder_hidden", "classifier_hidden", "head_hidden"):
             settings[name] = widths(settings, name)
@@ -208,6 +233,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         within(settings, "keep_anneal", 0, 1, include_low=True, include_high=True)
         within(settings, "averaging", 0, 1, include_low=True)
         within(settings, "learning_rate", 0, math.inf)
+        within(settings, "mask_rate", 0, math.inf)
         within(settings, "temperature", 0, math.inf)
         within(settings, "encoder_density", 0, 1, include_high=True, optional=True)
         for name in ("weight_decay", "reconstruction", "causal_weight", "edge_price", "rest_weight"):
@@ -234,6 +260,9 @@ class CIGNNClassifier(NeuralGraphClassifier):
         stochastic = settings["mask"] == "stochastic"
         subgraph = [*network.subgraph.parameters(), *network.classifier.parameters()]
 
+        mask = list(network.subgraph.parameters())
+        if network.encoder.node_vectors is not None and settings["train_encoder"]:
+            mask.append(network.encoder.node_vectors)
         falls = math.ceil(settings["keep_anneal"] * epochs) if stochastic else 0
 
         def keep(epoch: int) -> float | None:
@@ -265,8 +294,12 @@ class CIGNNClassifier(NeuralGraphClassifier):
             | causal
             | dict.fromkeys(vae, settings["reconstruction"]),
             choose_from=min(epochs - 1, falls),
+            choose_by=settings["choose_by"],
+            patience=settings["patience"],
             price=price if stochastic else None,
             begin=begin,
+            fast=mask if settings["mask_rate"] != 1 else (),
+            fast_rate=settings["mask_rate"],
         )
         return [first, second]
 

@@ -38,6 +38,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "weight_decay": 0.0,
         "averaging": 0.99,
         "batch_size": 32,
+        "node_vectors": False,
+        "choose_by": "accuracy",
+        "mask_rate": 1.0,
+        "patience": None,
+        "members": 1,
     },
     # Section "Implementation details" and table "Architecture of CI-GNN"
     "paper": {
@@ -71,14 +76,36 @@ PRESETS: dict[str, dict[str, Any]] = {
         "weight_decay": 5e-4,
         "averaging": 0.0,
         "batch_size": 32,
+        "node_vectors": False,
+        "choose_by": "accuracy",
+        "mask_rate": 1.0,
+        "patience": None,
+        "members": 1,
     },
 }
 
+# what the default preset does differently where node i is the same thing in every graph: brain regions
+ALIGNED: dict[str, Any] = {
+    "node_vectors": True,
+    "readout": "edges",
+    "head_hidden": (64,),
+    "keep": 0.2,
+    "keep_anneal": 0.0,
+    "edge_price": 0.3,
+    "rest_weight": 0.0,
+    "epochs": 100,
+    "learning_rate": 3e-4,
+    "mask_rate": 30.0,
+    "choose_by": "loss",
+    "patience": 15,
+    "members": 5,
+}
 
-def resolve(params: dict[str, Any], presets: dict[str, dict[str, Any]]) -> dict[str, Any]:
+
+def resolve(params: dict[str, Any], aligned: bool) -> dict[str, Any]:
     """Return the value of every setting: the caller's, or the preset's where the caller left "preset"."""
-    choice(params, "preset", presets)
-    preset = presets[params["preset"]]
+    choice(params, "preset", PRESETS)
+    preset = PRESETS[params["preset"]] | (ALIGNED if aligned and params["preset"] == "default" else {})
 
     def value(name: str) -> Any:
         given = params[name]

@@ -33,8 +33,10 @@ class Stage:
     losses(batch, epoch) gives the named terms of one batch, ``epoch`` counted within the stage; a term
     without an entry in ``weights`` is recorded but not trained on. A module of which the stage trains no
     parameter stands still: no dropout, no moving batch statistics. ``choose_from`` is the first epoch of the
-    stage whose weights may be kept, None when none may; price(output, batch) is what a batch of validation
-    graphs costs beyond its cross-entropy.
+    stage whose weights may be kept, None when none may; ``choose_by`` says by what, see `_choose`; training
+    ends once ``patience`` epochs in a row were not better; price(output, batch) is what a batch of validation
+    graphs costs beyond its cross-entropy. The parameters in ``fast`` learn ``fast_rate`` times
+    as fast as the others and do not decay.
     """
 
     name: str
@@ -43,8 +45,12 @@ class Stage:
     losses: Callable[[GraphBatch, int], dict[str, Tensor]]
     weights: dict[str, float]
     choose_from: int | None = None
+    choose_by: str = "accuracy"
+    patience: int | None = None
     price: Callable[[Any, GraphBatch], Tensor] | None = None
     begin: Callable[[], None] = lambda: None
+    fast: Sequence[nn.Parameter] = ()
+    fast_rate: float = 1.0
 
 
 Progress = Callable[[dict[str, Any]], None]  # told after every epoch what was measured in it
@@ -120,6 +126,8 @@ def train(
         for done, (stage, epoch) in enumerate(position):
             if done < state.epoch:
                 continue
+            if _settled(state, stage):
+                break
             if epoch == 0:
                 network.load_state_dict(average.network.state_dict())
             if epoch == 0 or optimiser is None:
@@ -140,17 +148,24 @@ def train(
             if checkpoint is not None:
                 checkpoint.save(network, average.network, optimiser, state)
             if progress is not None:
-                progress(row)
+                progress(row | {"epochs": len(position)})
     except KeyboardInterrupt:
         logger.warning(
             "interrupted in epoch %d; keeping the weights of epoch %d", state.epoch + 1, state.best_epoch
         )
         if not state.best_weights:
             raise
+        state.interrupted = True
     if state.best_weights:
         network.load_state_dict(state.best_weights)
     network.eval()
     return state
+
+
+def _settled(state: State, stage: Stage) -> bool:
+    """Whether the best epoch lies so far back that the stage's patience is at its end."""
+    waited = state.epoch - state.best_epoch
+    return stage.patience is not None and bool(state.best_weights) and waited >= stage.patience
 
 
 def _train_epoch(
@@ -193,7 +208,12 @@ def train_mode(network: nn.Module, stage: Stage) -> None:
 
 def make_optimiser(stage: Stage, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
     """Adam on the parameters of a stage; fused: one pass over all of them instead of a dozen each."""
-    return torch.optim.Adam(stage.parameters, lr=learning_rate, weight_decay=weight_decay, fused=True)
+    fast = {id(parameter) for parameter in stage.fast}
+    groups: list[dict[str, Any]] = [{"params": [p for p in stage.parameters if id(p) not in fast]}]
+    if fast:
+        rate = learning_rate * stage.fast_rate
+        groups.append({"params": list(stage.fast), "lr": rate, "weight_decay": 0.0})
+    return torch.optim.Adam(groups, lr=learning_rate, weight_decay=weight_decay, fused=True)
 
 
 def gradient_step(
@@ -234,11 +254,13 @@ def evaluate(
 def _choose(state: State, network: nn.Module, stage: Stage, epoch: int, scores: dict[str, float]) -> None:
     """Keep the network's weights when no earlier epoch did better on the validation graphs.
 
-    Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together.
+    Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together; by
+    "loss", the latter alone: where signal is weak the accuracy of a few validation graphs is mostly luck.
     """
     if stage.choose_from is None or epoch < stage.choose_from:
         return
-    score = (scores["accuracy"], -scores["loss"] - scores["price"])
+    cost = scores["loss"] + scores["price"]
+    score = (scores["accuracy"] if stage.choose_by == "accuracy" else 0.0, -cost)
     if not state.best_score or score >= state.best_score:
         state.best_score = score
         state.best_epoch = state.epoch

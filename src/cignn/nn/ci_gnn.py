@@ -13,14 +13,15 @@ from cignn.graphs import GraphBatch
 from cignn.information import causal_terms, gaussian_gram, hsic, label_gram
 from cignn.nn.classifier import GraphNetwork
 from cignn.nn.decoders import FeatureDecoder, InnerProduct
+from cignn.nn.edge_network import EdgeNetwork
 from cignn.nn.encoder import GraphEncoder, Latent
 from cignn.nn.layers import mean_readout, zero_padding
+from cignn.nn.model import GraphModel, Losses
 from cignn.nn.subgraph import edge_information, sample_edges
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
 
-Losses = dict[str, Tensor]
 # share of the edge price due before anything is explained: without it logits run away at once
 PRICE_FLOOR = 0.2
 # of every fourth graph the classifier also sees what its subgraph leaves
@@ -44,18 +45,18 @@ class CIGNNOutput(NamedTuple):
     rest_logits: Tensor | None = None
 
 
-class CIGNN(nn.Module):
+class CIGNN(GraphModel):
     """The whole model.
 
     ``separate_products`` gives each of the two inner products, Â and the subgraph, a projection of its own;
     ``mask`` says whether edges are sampled while training ("stochastic") or weighted ("soft");
-    ``rest`` says whether the edges left out must tell nothing of the class.
+    ``rest`` says whether the edges left out must tell nothing of the class. On aligned graphs of ``n_nodes``
+    nodes, ``node_vectors`` adds a learned vector to every node's latent and the readout "edges" makes the
+    classifier an `EdgeNetwork`.
     """
 
-    feature_scale: Tensor  # (d,) what node features are divided by
-    class_weight: Tensor  # (classes,)
-    class_share: Tensor  # (classes,) of the training labels
-    label_entropy: Tensor  # () nats, of the training labels
+    edge_centre: Tensor  # (n, n) what is taken from an edge's weight before an EdgeNetwork reads it
+    edge_scale: Tensor  # (n, n) what it is then divided by
 
     def __init__(
         self,
@@ -80,8 +81,10 @@ class CIGNN(nn.Module):
         causal_effect: str | None = "cmi",
         independence: bool = True,
         order: float = 1.01,
+        n_nodes: int | None = None,
+        node_vectors: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(n_features, n_classes)
         n_latent = n_causal + n_noncausal
         self.n_causal = n_causal
         self.mask = mask
@@ -92,7 +95,13 @@ class CIGNN(nn.Module):
         self.order = order
         self.noisy = True
         self.encoder = GraphEncoder(
-            n_features, n_latent, encoder_hidden, encoder, encoder_activation, encoder_density
+            n_features,
+            n_latent,
+            encoder_hidden,
+            encoder,
+            encoder_activation,
+            encoder_density,
+            n_nodes if node_vectors else None,
         )
         self.decoders = nn.ModuleDict(
             {
@@ -101,28 +110,33 @@ class CIGNN(nn.Module):
             }
         )
         self.subgraph = InnerProduct(n_causal, separate_products)
-        self.classifier = GraphNetwork(
-            n_features, n_classes, classifier, classifier_hidden, head_hidden, readout, dropout
-        )
-        self.register_buffer("feature_scale", torch.ones(n_features))
-        self.register_buffer("class_weight", torch.ones(n_classes))
-        self.register_buffer("class_share", torch.full((n_classes,), 1 / n_classes))
-        self.register_buffer("label_entropy", torch.tensor(float(n_classes)).log())
+        self.classifier: nn.Module
+        if readout == "edges":
+            assert n_nodes is not None
+            self.classifier = EdgeNetwork(n_nodes, n_classes, head_hidden, dropout)
+            self.register_buffer("edge_centre", torch.zeros(n_nodes, n_nodes))
+            self.register_buffer("edge_scale", torch.ones(n_nodes, n_nodes))
+        else:
+            self.classifier = GraphNetwork(
+                n_features, n_classes, classifier, classifier_hidden, head_hidden, readout, dropout
+            )
 
     # ----------------------------------------------------------------- passes
 
-    def encode(self, batch: GraphBatch) -> tuple[Latent, Tensor]:
+    def encode(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> tuple[Latent, Tensor]:
         """Return the latent Gaussian and one value of it: a draw while training, its mean otherwise."""
-        latent = self.encoder(batch.x / self.feature_scale, batch.adj, batch.padding)
+        adj = batch.adj if edge_weights is None else batch.adj * edge_weights
+        latent = self.encoder(self.features(batch), adj, batch.padding)
         return latent, latent.sample() if self.training and self.noisy else latent.mean
 
-    def forward(self, batch: GraphBatch) -> CIGNNOutput:
-        """Classify a batch through its causal subgraph."""
-        latent, z = self.encode(batch)
+    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> CIGNNOutput:
+        """Classify a batch through its causal subgraph; edge_weights as in `read`."""
+        latent, z = self.encode(batch, edge_weights)
         alpha, beta = z[..., : self.n_causal], z[..., self.n_causal :]
         edge_logits = self.subgraph(alpha)
         sampled = self.training and self.mask == "stochastic"
         prob = sample_edges(edge_logits, self.temperature) if sampled else torch.sigmoid(edge_logits)
+        prob = prob if edge_weights is None else prob * edge_weights
         logits, rest_logits = self.classify(batch, prob)
         return CIGNNOutput(logits, edge_logits, prob * batch.edges, alpha, beta, latent, rest_logits)
 
@@ -131,13 +145,33 @@ class CIGNN(nn.Module):
 
         Both go through the classifier together, so that its batch statistics are those of one pass.
         """
-        x, adj, mask = batch.x / self.feature_scale, batch.adj * prob, batch.padding
+        x, whole, mask = self.features(batch), self.evidence(batch), batch.padding
+        adj = whole * prob
         if not (self.training and self.rest):
             return self.classifier(x, adj, mask), None
         some = slice(None, None, REST_STRIDE)
-        x, adj = torch.cat([x, x[some]]), torch.cat([adj, batch.adj[some] - adj[some]])
+        x, adj = torch.cat([x, x[some]]), torch.cat([adj, whole[some] - adj[some]])
         logits = self.classifier(x, adj, None if mask is None else torch.cat([mask, mask[some]]))
         return logits[: len(batch)], logits[len(batch) :]
+
+    def read(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
+        """Class logits (b, classes) of the graphs with their edges weighted."""
+        return self(batch, edge_weights).logits
+
+    def evidence(self, batch: GraphBatch) -> Tensor:
+        """(b, n, n) what the classifier reads of the edges before they are masked.
+
+        A GNN reads the weights. An `EdgeNetwork` reads how far each is from its mean in the training graphs:
+        an edge left out then says nothing, where a weight of 0 would say much.
+        """
+        if not isinstance(self.classifier, EdgeNetwork):
+            return batch.adj
+        return (batch.adj - self.edge_centre) / self.edge_scale * batch.edges
+
+    def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
+        """Mean causal latents of the nodes, (b, n, K)."""
+        latent, _ = self.encode(batch, edge_weights)
+        return zero_padding(latent.mean[..., : self.n_causal], batch.padding)
 
     # ----------------------------------------------------------------- losses
 
@@ -176,7 +210,7 @@ class CIGNN(nn.Module):
 
     def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
         """‖X − X̂‖_F, ‖A − Â‖_F and KL(q(Z|A,X) ‖ N(0, I)), each a mean over graphs."""
-        features = self.decoders["features"](z) - batch.x / self.feature_scale
+        features = self.decoders["features"](z) - self.features(batch)
         adjacency = torch.sigmoid(self.decoders["adjacency"](z)) - batch.edges
         if batch.padded:
             adjacency = adjacency * batch.mask.unsqueeze(1).to(z.dtype)

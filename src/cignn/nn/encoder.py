@@ -50,7 +50,8 @@ class GraphEncoder(nn.Module):
     """A GNN with two heads, mean and log σ, each one more layer (GCN) or a linear map (GIN).
 
     n_latent = K + L. ``density`` keeps only the strongest edges of its input: on a complete graph every
-    node would otherwise get the same embedding.
+    node would otherwise get the same embedding. ``n_nodes``, for aligned graphs, adds to every node's mean a
+    learned vector of its own.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class GraphEncoder(nn.Module):
         kind: str = "gcn",
         activation: str = "relu",
         density: float | None = None,
+        n_nodes: int | None = None,
     ) -> None:
         super().__init__()
         sizes = [n_features, *hidden]
@@ -70,6 +72,7 @@ class GraphEncoder(nn.Module):
         self.log_std = head(sizes[-1], n_latent)
         self.activation = ACTIVATIONS[activation]
         self.density = density
+        self.node_vectors = None if n_nodes is None else nn.Parameter(torch.randn(n_nodes, n_latent))
 
     def embed(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
         """Node embeddings before the heads, (b, n, d); x : (b, n, d_in), adj : (b, n, n)."""
@@ -89,4 +92,6 @@ class GraphEncoder(nn.Module):
             head(h) if isinstance(head, nn.Linear) else head(h, adj, mask)
             for head in (self.mean, self.log_std)
         )
+        if self.node_vectors is not None:
+            mean = mean + self.node_vectors
         return Latent(mean, log_std.clamp(-10, 5))

@@ -1,0 +1,36 @@
+"""The base classifier of aligned graphs: it reads the masked connectivity edge by edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class EdgeNetwork(nn.Module):
+    """An MLP on the upper triangle of the edge matrix: every pair of nodes has weights of its own.
+
+    It forgets nothing by pooling over nodes, and needs node i to be the same thing in every graph.
+    """
+
+    def __init__(
+        self, n_nodes: int, n_classes: int, hidden: Sequence[int] = (64,), dropout: float = 0.5
+    ) -> None:
+        super().__init__()
+        widths = [n_nodes * (n_nodes - 1) // 2, *hidden, n_classes]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.dropout = dropout
+        row, column = torch.triu_indices(n_nodes, n_nodes, 1)
+        self.register_buffer("upper", row * n_nodes + column, persistent=False)
+
+    upper: Tensor  # (n (n - 1) / 2,) where the upper triangle stands in a flattened matrix
+
+    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Class logits (b, classes) of edge values adj : (b, n, n), symmetric; x and mask do not matter."""
+        h = adj.flatten(1).index_select(1, self.upper)
+        for linear in self.layers[:-1]:
+            h = F.dropout(torch.relu(linear(h)), self.dropout, self.training)
+        return self.layers[-1](h)

@@ -1,0 +1,236 @@
+"""What must hold where node i is the same thing in every graph: node vectors, edge readout, committees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cignn import CIGNNClassifier, GraphSet, load_model
+from cignn.evaluation import explanation_roc_auc
+from cignn.nn.edge_network import EdgeNetwork
+
+N = 8
+SMALL: dict[str, Any] = {
+    "encoder_hidden": (8,),
+    "head_hidden": (8,),
+    "n_causal": 6,
+    "n_noncausal": 2,
+    "members": 1,
+    "random_state": 0,
+}
+
+
+def cohort(g: int = 60, effect: float = 1.0, seed: int = 0, n: int = N) -> GraphSet:
+    """Complete signed graphs in which the class moves edges 0–1 and 2–3."""
+    rng = np.random.default_rng(seed)
+    adj = rng.normal(0.3, 0.3, (g, n, n)).astype(np.float32)
+    adj = (adj + adj.transpose(0, 2, 1)) / 2
+    y = np.arange(g) % 2
+    truth = np.zeros((n, n), bool)
+    for i, j, sign in ((0, 1, 1), (2, 3, -1)):
+        adj[y == 1, i, j] += sign * effect
+        adj[y == 1, j, i] += sign * effect
+        truth[i, j] = truth[j, i] = True
+    names = [f"ROI {k}" for k in range(n)]
+    return GraphSet.from_arrays(adj, y=y, node_names=names, edge_truth=np.broadcast_to(truth, adj.shape))
+
+
+@pytest.fixture(scope="module")
+def graphs() -> GraphSet:
+    return cohort()
+
+
+@pytest.fixture(scope="module")
+def fitted(graphs: GraphSet) -> CIGNNClassifier:
+    return CIGNNClassifier(epochs=40, learning_rate=1e-2, mask_rate=3.0, patience=None, **SMALL).fit(graphs)
+
+
+def test_aligned_graphs_get_node_vectors_and_the_edge_readout_by_themselves(graphs: GraphSet) -> None:
+    settings = CIGNNClassifier()._settings(graphs)
+    assert settings["node_vectors"] and settings["readout"] == "edges" and settings["n_nodes"] == N
+    own = CIGNNClassifier(readout="sum", node_vectors=False)._settings(graphs)
+    assert own["readout"] == "sum" and not own["node_vectors"]
+    paper = CIGNNClassifier("paper")._settings(graphs)
+    assert paper["readout"] == "sum" and not paper["node_vectors"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("readout", "edges"), ("node_vectors", True)])
+def test_what_needs_aligned_graphs_says_so(graphs: GraphSet, name: str, value: Any) -> None:
+    ragged = GraphSet.from_arrays([graph.weights for graph in graphs], y=graphs.y)
+    with pytest.raises(ValueError, match=f"{name}.*needs aligned graphs"):
+        CIGNNClassifier(**{name: value}).fit(ragged)
+
+
+def test_planted_edges_are_found_in_graphs_never_seen(fitted: CIGNNClassifier) -> None:
+    unseen = cohort(40, seed=1)
+    assert (fitted.predict(unseen) == unseen.y).mean() > 0.9
+    assert np.mean(explanation_roc_auc(fitted.explain(unseen))) > 0.95
+
+
+def test_an_edge_left_out_says_nothing(fitted: CIGNNClassifier, graphs: GraphSet) -> None:
+    """Neither its weight nor its mean in the training graphs reaches the classifier."""
+    batch = graphs.batch([0, 1])
+    network = fitted.network_
+    weights = torch.ones_like(batch.adj)
+    weights[:, 0, 1] = weights[:, 1, 0] = 0
+    changed = batch.adj.clone()
+    changed[:, 0, 1] = changed[:, 1, 0] = 5.0
+    evidence = network.evidence(batch) * weights
+    np.testing.assert_allclose(
+        (network.evidence(type(batch)(batch.x, changed, batch.mask, None, False)) * weights).numpy(),
+        evidence.numpy(),
+    )
+    gone = batch.adj.clone()
+    gone[:, 0, 1] = gone[:, 1, 0] = 0
+    np.testing.assert_allclose(
+        network.evidence(type(batch)(batch.x, gone, batch.mask, None, False)).numpy(), evidence.numpy()
+    )
+
+
+def test_evidence_is_standardised_by_the_training_graphs(graphs: GraphSet) -> None:
+    model = CIGNNClassifier(epochs=1, **SMALL).fit(graphs, eval_set=graphs)
+    evidence = model.network_.evidence(graphs.batch()).numpy()
+    upper = np.triu_indices(N, 1)
+    np.testing.assert_allclose(evidence.mean(0)[upper], 0, atol=1e-5)
+    np.testing.assert_allclose(evidence.std(0)[upper], 1, atol=1e-4)
+
+
+def test_statistics_of_edges_centre_only_what_most_graphs_have() -> None:
+    adj = np.zeros((10, 3, 3), np.float32)
+    adj[:, 0, 1] = adj[:, 1, 0] = np.arange(1, 11)
+    adj[:3, 1, 2] = adj[:3, 2, 1] = 2.0
+    centre, scale = GraphSet.from_arrays(adj, aligned=True).edge_statistics()
+    assert centre[0, 1] == pytest.approx(5.5) and scale[0, 1] == pytest.approx(np.arange(1, 11).std())
+    assert centre[1, 2] == 0 and scale[1, 2] == pytest.approx(2.0)
+    assert centre[0, 2] == 0 and scale[0, 2] == 1
+    with pytest.raises(ValueError, match="need aligned graphs"):
+        GraphSet.from_arrays(adj).edge_statistics()
+
+
+def test_the_edge_network_reads_each_pair_once() -> None:
+    torch.manual_seed(0)
+    network = EdgeNetwork(4, 2, (5,), dropout=0.0)
+    adj = torch.randn(3, 4, 4)
+    lower = torch.tril(torch.randn(3, 4, 4))
+    assert torch.equal(network(adj, adj), network(adj, torch.triu(adj, 1) + lower))
+    assert network.layers[0].in_features == 6
+
+
+def test_nodes_with_vectors_are_told_apart_where_their_neighbours_are_alike() -> None:
+    adj = np.ones((4, 5, 5), np.float32)
+    same = GraphSet.from_arrays(adj, y=[0, 1, 0, 1], aligned=True)
+    logits = {}
+    for vectors in (True, False):
+        model = CIGNNClassifier(epochs=1, encoder_density=None, node_vectors=vectors, **SMALL)
+        model.fit(same, eval_set=same)
+        logits[vectors] = model.network_(same.batch()).edge_logits[0].detach()
+    upper = torch.triu_indices(5, 5, 1)
+    assert logits[True][upper[0], upper[1]].std() > 0.01
+    assert logits[False][upper[0], upper[1]].std() < 1e-4
+
+
+# ------------------------------------------------------------------------ committees
+
+
+@pytest.fixture(scope="module")
+def committee(graphs: GraphSet) -> CIGNNClassifier:
+    return CIGNNClassifier(**SMALL | {"members": 3, "epochs": 4}).fit(graphs)
+
+
+def test_a_committee_is_the_mean_of_its_members(committee: CIGNNClassifier, graphs: GraphSet) -> None:
+    batch = graphs.batch([0, 1, 2])
+    with torch.no_grad():
+        outs = [member(batch) for member in committee.network_.members]
+    expected = torch.stack([out.logits.softmax(1) for out in outs]).mean(0)
+    np.testing.assert_allclose(committee.predict_proba(graphs[:3]), expected.numpy(), rtol=1e-5)
+    weights = torch.stack([out.edge_weights for out in outs]).mean(0)
+    np.testing.assert_allclose(committee.explain(graphs[:3])[1].weights, weights[1].numpy(), rtol=1e-5)
+    assert not torch.allclose(outs[0].edge_weights, outs[1].edge_weights)
+
+
+def test_the_history_tells_members_apart(committee: CIGNNClassifier) -> None:
+    assert sorted(committee.history_["member"].unique()) == [0, 1, 2]
+    assert len(committee.best_epoch_) == 3
+
+
+def test_a_committee_survives_saving(committee: CIGNNClassifier, graphs: GraphSet, tmp_path: Any) -> None:
+    committee.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(graphs), committee.predict_proba(graphs))
+
+
+def test_a_committee_goes_on_from_its_checkpoints(
+    committee: CIGNNClassifier, graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = CIGNNClassifier(**SMALL | {"members": 3, "epochs": 4, "checkpoint": tmp_path / "training"})
+    trained = type(model)._train
+
+    def fails_at_the_second(self: Any, *args: Any) -> Any:
+        if str(args[-2]).endswith(".1"):
+            raise RuntimeError("power cut")
+        return trained(self, *args)
+
+    monkeypatch.setattr(type(model), "_train", fails_at_the_second)
+    with pytest.raises(RuntimeError, match="power cut"):
+        model.fit(graphs)
+    monkeypatch.setattr(type(model), "_train", trained)
+    model.fit(graphs)
+    np.testing.assert_array_equal(model.predict_proba(graphs), committee.predict_proba(graphs))
+
+
+def test_an_interrupted_committee_keeps_the_members_that_are_ready(
+    graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = CIGNNClassifier(**SMALL | {"members": 4, "epochs": 2})
+    trained, calls = type(model)._train, []
+
+    def interrupted_in_the_third(self: Any, *args: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return trained(self, *args)
+
+    monkeypatch.setattr(type(model), "_train", interrupted_in_the_third)
+    model.fit(graphs)
+    assert model.settings_["members"] == len(model.network_.members) == 2
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "model").predict_proba(graphs), model.predict_proba(graphs)
+    )
+
+
+# -------------------------------------------------------------------------- patience
+
+
+def test_training_ends_when_patience_does(graphs: GraphSet) -> None:
+    rng = np.random.default_rng(0)
+    noise = graphs.with_y(rng.permutation(graphs.y))
+    model = CIGNNClassifier(epochs=200, learning_rate=1e-2, patience=3, **SMALL).fit(noise)
+    assert len(model.history_) == model.best_epoch_ + 3 < 200
+
+
+def test_the_epoch_chosen_by_loss_has_the_lowest(graphs: GraphSet) -> None:
+    model = CIGNNClassifier(epochs=15, learning_rate=1e-2, patience=None, choose_by="loss", **SMALL)
+    history = model.fit(graphs).history_
+    cost = history["validation_loss"] + history["validation_price"]
+    assert model.best_epoch_ == history["epoch"][cost.idxmin()]
+
+
+def test_the_mask_learns_at_a_rate_of_its_own(graphs: GraphSet) -> None:
+    """With a vanishing rate the mask stays where it began while the classifier learns."""
+    slow, fast = (
+        CIGNNClassifier(epochs=2, mask_rate=rate, averaging=0.0, **SMALL).fit(graphs).network_
+        for rate in (1e-9, 100.0)
+    )
+    start = CIGNNClassifier(**SMALL)
+    with torch.random.fork_rng():
+        torch.manual_seed(int(np.random.RandomState(0).randint(2**31 - 1)))
+        begun = start._build(start._settings(graphs), graphs.n_features, 2)
+    moved = [
+        (network.encoder.node_vectors - begun.encoder.node_vectors).abs().max().item()
+        for network in (slow, fast)
+    ]
+    assert moved[0] < 1e-5 < 1e-3 < moved[1]
