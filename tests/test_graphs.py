@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score, train_test_split
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 from torch_geometric.data import Data
 
-from cignn.graphs import Graph, GraphSet
+from cignn import _storage
+from cignn.graphs import Graph, GraphBatch, GraphSet
 from examples import random_matrix
 
 
@@ -122,6 +125,13 @@ def test_edges_and_weights_agree(graphs: GraphSet) -> None:
         np.testing.assert_array_equal(rebuilt, graph.weights)
 
 
+def test_edges_are_counted_from_the_end_too(graphs: GraphSet) -> None:
+    np.testing.assert_array_equal(graphs.edges(-3), graphs.edges(5))
+    assert len(graphs.edges(-3))
+    with pytest.raises(IndexError):
+        graphs.edges(8)
+
+
 def test_repr_tells_the_size() -> None:
     assert repr(make_set([3, 5])).startswith("GraphSet(2 graphs, 3–5 nodes")
     assert repr(make_aligned()).startswith("GraphSet(6 aligned graphs, 5 nodes")
@@ -212,6 +222,24 @@ def test_batches_are_as_wide_as_their_own_largest_graph() -> None:
     graphs = make_set([3, 9, 2])
     assert graphs.batch([0, 2]).adj.shape == (2, 3, 3)
     assert graphs.batch([-1]).adj.shape == (1, 2, 2)
+
+
+def test_a_batch_is_asked_for_like_a_set(graphs: GraphSet) -> None:
+    for key in KEYS.values():
+        if not isinstance(key, tuple):
+            assert torch.equal(graphs.batch(key).adj, graphs[key].batch().adj)
+    assert graphs.batch([]).adj.shape[0] == 0 and graphs[[]].batch_indices(4) == []
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        graphs.batch_indices(0)
+
+
+def test_no_gradient_goes_through_the_presence_of_edges() -> None:
+    batch = make_set([3, 4]).batch()
+    adj = batch.adj.clone().requires_grad_()
+    asked = GraphBatch(batch.x, adj, batch.mask)
+    assert not asked.edges.requires_grad and torch.equal(asked.edges, batch.edges)
+    (adj * asked.edges).sum().backward()
+    assert torch.equal(adj.grad, batch.edges)
 
 
 def test_batches_without_labels_and_moved() -> None:
@@ -357,12 +385,80 @@ def test_edge_truth_is_stacked_only_where_sizes_agree() -> None:
     assert make_aligned().edge_truth is None and make_aligned()[0].edge_truth is None
 
 
+def test_edge_truth_marked_in_one_direction_of_a_list_counts() -> None:
+    both = np.array([(0, 1), (1, 0), (1, 2), (2, 1)])
+    for truth in ([1, 0, 0, 0], [0, 1, 0, 0]):
+        graphs = GraphSet.from_edges(both, np.zeros(3, int), edge_truth=np.array(truth))
+        assert np.argwhere(graphs[0].edge_truth).tolist() == [[0, 1], [1, 0]]
+
+
+def test_one_feature_per_node_needs_no_second_dimension() -> None:
+    adj = np.stack([random_matrix(np.random.default_rng(0), 4)] * 2)
+    x = np.arange(8.0).reshape(2, 4)
+    for aligned in (False, True):
+        graphs = GraphSet.from_arrays(adj, x, aligned=aligned)
+        assert graphs.n_features == 1 and graphs[1].x.tolist() == [[4], [5], [6], [7]]
+
+
 def test_edge_truth_marked_in_one_triangle_counts() -> None:
     weights = np.ones((3, 3)) - np.eye(3)
     for truth in (np.tril(weights), np.triu(weights)):
         for aligned in (False, True):
             graphs = GraphSet.from_arrays([weights], edge_truth=[truth], aligned=aligned)
             np.testing.assert_array_equal(graphs[0].edge_truth, weights.astype(bool))
+
+
+def test_one_truth_for_all_aligned_graphs_is_kept_once() -> None:
+    shared = np.zeros((5, 5), bool)
+    shared[3, 1] = True  # marked in one direction only
+    graphs = make_aligned(6, 5, edge_truth=shared)
+    plain = make_aligned(6, 5)
+    written_out = make_aligned(6, 5, edge_truth=np.stack([shared | shared.T] * 6))
+    for some in (graphs, graphs[::2], graphs[[1, 1, 4]][1:], pickle.loads(pickle.dumps(graphs)), graphs[[]]):
+        assert some.nbytes == len(some) * 5 * 5 * 4 + 25
+        assert some.edge_truth.shape == (len(some), 5, 5)
+        assert all((truth == (shared | shared.T)).all() for truth in some.edge_truth)
+    assert graphs[2].edge_truth.sum() == 2 and graphs[2].edge_truth.flags.writeable
+    assert graphs.digest() == written_out.digest() != plain.digest()
+    assert graphs[1:4].digest() == written_out[1:4].digest()
+    with pytest.raises(ValueError, match="one edge_truth for all graphs needs aligned graphs"):
+        GraphSet.from_arrays([EYE, EYE], edge_truth=shared)
+    with pytest.raises(ValueError, match="edge_truth of graph 0 must have 3 rows, got 5"):
+        GraphSet.from_arrays([EYE, EYE], edge_truth=shared, aligned=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, bool])
+def test_stacked_matrices_are_taken_in_chunks(monkeypatch: pytest.MonkeyPatch, dtype: type) -> None:
+    adj = np.stack([random_matrix(np.random.default_rng(i), 6) for i in range(11)])
+    adj = (10 * adj).astype(dtype)
+    whole = GraphSet.from_arrays(adj, aligned=True)
+    monkeypatch.setattr(_storage, "CHUNK", 4 * 36)
+    for matrices in (adj, list(adj), np.asfortranarray(adj), np.repeat(adj, 2, axis=0)[::2], iter(adj)):
+        assert GraphSet.from_arrays(matrices, aligned=True).digest() == whole.digest()
+    sparse = [csr_array(matrix) for matrix in adj]
+    assert GraphSet.from_arrays(sparse, aligned=True).digest() == whole.digest()
+    assert GraphSet.from_arrays(torch.from_numpy(adj), aligned=True).digest() == whole.digest()
+
+
+def test_the_culprit_is_named_in_whatever_chunk_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_storage, "CHUNK", 2 * 9)
+    for culprit, words in ((ONE_WAY, "is not symmetric"), (NAN, "has NaN"), (EYE + 1e300, "infinite")):
+        for aligned in (True, False):
+            adj = [EYE] * 4 + [culprit, EYE]
+            with pytest.raises(ValueError, match=f"graph 4 .*{words}"):
+                GraphSet.from_arrays(np.stack(adj), aligned=aligned)
+
+
+def test_taking_stacked_matrices_needs_little_more_than_their_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    adj = np.ones((400, 60, 60), np.float32)
+    adj[:, 0, 1] = adj[:, 1, 0] = 2
+    monkeypatch.setattr(_storage, "CHUNK", 10 * 60**2)
+    tracemalloc.start()
+    graphs = GraphSet.from_arrays(adj, y=np.zeros(400), aligned=True, edge_truth=adj[0] > 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert graphs.nbytes == adj.nbytes + 3600
+    assert peak < 1.3 * adj.nbytes
 
 
 def test_aligned_rows_as_features_are_kept_once() -> None:
@@ -434,6 +530,23 @@ def test_digest_survives_indexing_and_pickling(graphs: GraphSet) -> None:
     assert graphs.with_y([str(label) for label in graphs.y]).digest() != graphs.digest()
     objects = np.array(["a"] * 8, object)
     assert graphs.with_y(objects).digest() == graphs.with_y(objects.copy()).digest()
+
+
+def test_digest_does_not_depend_on_how_the_same_data_are_kept() -> None:
+    rows = make_aligned(4)
+    weights = np.stack([graph.weights for graph in rows])
+    assert GraphSet.from_arrays(weights, weights, rows.y, aligned=True).digest() == rows.digest()
+    named = GraphSet.from_arrays(weights, y=rows.y, node_names=list("abcde"), groups=[1, 1, 2, 2])
+    assert named.digest() == rows.digest()
+    one, two = np.array([[0, 1.0], [1, 0]]), np.array([[0, 0.5], [0.5, 0]])
+    x = [np.array([[1.0], [2.0]]), np.array([[0.5], [2.0]])]
+    both = GraphSet.from_arrays([one, two], x, ["a", "long name"])
+    # the first graph alone needs no weights, fits into bytes and has a shorter label
+    assert both[:1].digest() == GraphSet.from_arrays([one], x[:1], ["a"]).digest()
+    objects = GraphSet.from_arrays([one], x[:1], np.array(["a"], object))
+    assert objects.digest() == both[:1].digest()
+    short = rows.with_y(rows.y.astype(np.int8))
+    assert short.digest() == rows.digest() != rows.with_y(rows.y == 1).digest()
 
 
 # ------------------------------------------------------------ PyTorch Geometric
@@ -508,6 +621,19 @@ BAD = {
     "graph 0 has NaN or infinite node features": lambda: GraphSet.from_arrays(
         [EYE], [np.full((3, 1), np.nan)], aligned=True
     ),
+    r"edges must be \(edges, 2\), got shape \(2, 3\); transpose": lambda: GraphSet.from_edges(
+        np.zeros((2, 3), int), np.zeros(2)
+    ),
+    "edges must be whole node numbers": lambda: GraphSet.from_edges(np.array([(0, 0.5)]), np.zeros(2)),
+    "graph 1 has 2 node features, graph 0 has 1": lambda: GraphSet.from_arrays(
+        [EYE, EYE], [np.ones((3, 1)), np.ones((3, 2))]
+    ),
+    "graph 0 has NaN or infinite node feat.*": lambda: GraphSet.from_edges(
+        PAIR.numpy(), np.zeros(2), np.full((2, 1), 1e300)
+    ),
+    "graph 0 must be a square matrix of numbers": lambda: GraphSet.from_arrays([EYE.astype(str) + "!"]),
+    "node features of graph 0 must be numbers": lambda: GraphSet.from_arrays([EYE], [[["a"], ["b"], ["c"]]]),
+    "x must have one entry per graph, got 3": lambda: GraphSet.from_arrays([EYE], 3),  # type: ignore[arg-type]
     "features must be numbers": lambda: GraphSet.from_edges(
         PAIR.numpy(), np.zeros(2), np.array([["a"], ["b"]])
     ),
