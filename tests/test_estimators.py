@@ -849,6 +849,8 @@ def test_a_bad_eval_set_is_refused(graphs: GraphSet) -> None:
         tiny().fit(graphs, eval_set=graphs.with_y(None))
     with pytest.raises(ValueError, match="one label per graph"):
         tiny().fit(graphs, eval_set=(graphs, [0, 1]))
+    with pytest.raises(ValueError, match=r"eval_set must be graphs or \(graphs, labels\), got 3 things"):
+        tiny().fit(graphs, eval_set=(graphs, graphs.y, graphs.y))
     with pytest.raises(TypeError, match="expected a GraphSet, got list"):
         tiny().fit(graphs, eval_set=[graphs, graphs.y])
 

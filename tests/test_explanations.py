@@ -11,6 +11,7 @@ import torch
 
 from cignn import CIGNNClassifier, GraphSet
 from cignn.explanations import Explanation, Explanations
+from examples import random_matrix, tiny
 
 NAMES = ["left", "right", "front", "back"]
 
@@ -42,24 +43,17 @@ def aligned() -> Explanations:
     return Explanations(graphs, [[0.9, 0.6], [0.3], [0.0]])
 
 
-def heavier(rng: np.random.Generator, n: int) -> np.ndarray:
-    upper = np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.5), 1)
-    return upper + upper.T
-
-
 @pytest.fixture(scope="module")
 def world() -> GraphSet:
     rng = np.random.default_rng(0)
     sizes = rng.integers(4, 10, 60)
     x = [rng.normal(size=(n, 3)) + i % 2 for i, n in enumerate(sizes)]
-    return GraphSet.from_arrays([heavier(rng, n) for n in sizes], x, np.arange(60) % 2)
+    return GraphSet.from_arrays([random_matrix(rng, n, 0.5) for n in sizes], x, np.arange(60) % 2)
 
 
 @pytest.fixture(scope="module")
 def fitted(world: GraphSet) -> CIGNNClassifier:
-    widths: dict[str, Any] = {"encoder_hidden": (8, 8), "classifier_hidden": (8, 8), "head_hidden": (8,)}
-    model = CIGNNClassifier(n_causal=6, n_noncausal=2, epochs=4, learning_rate=0.02, random_state=0, **widths)
-    return model.fit(world)
+    return tiny(epochs=4, learning_rate=0.02).fit(world)
 
 
 # ---------------------------------------------------------------------- weights
@@ -137,6 +131,7 @@ def test_a_number_gives_one_explanation(ragged: Explanations, aligned: Explanati
 def test_repr_tells_how_many_and_how_heavy(ragged: Explanations) -> None:
     assert repr(ragged) == "Explanations(3 graphs, mean edge weight 0.52)"
     assert repr(ragged[[]]).startswith("Explanations(0 graphs")
+    assert repr(ragged[[2]]) == "Explanations(1 graphs, no edges)"
 
 
 # -------------------------------------------------------------------- top edges
@@ -169,10 +164,10 @@ def test_top_edges_speak_of_nodes_by_name(aligned: Explanations) -> None:
     assert aligned.top_edges(1)["source"].tolist() == ["left"] * 3
 
 
-@pytest.mark.parametrize("k", [0, -3])
-def test_no_edges_to_show_is_an_error(ragged: Explanations, k: int) -> None:
+@pytest.mark.parametrize("k", [0, -3, 2.5])
+def test_no_edges_to_show_is_an_error(ragged: Explanations, k: Any) -> None:
     for asked in (ragged, ragged[0]):
-        with pytest.raises(ValueError, match=f"k must be at least 1, got {k}"):
+        with pytest.raises(ValueError, match=f"k must be a whole number of at least 1, got {k}"):
             asked.top_edges(k)
 
 
@@ -242,6 +237,11 @@ def test_the_group_mean_counts_an_absent_edge_as_zero(aligned: Explanations) -> 
     assert (mean.edges[:, 0] < mean.edges[:, 1]).all()
 
 
+def test_the_group_mean_of_graphs_without_edges_has_none() -> None:
+    bare = Explanations(GraphSet.from_arrays(np.zeros((2, 3, 3)), aligned=True), [[], []])
+    assert len(bare.mean().edges) == len(bare.mean().top_edges(3)) == 0
+
+
 def test_the_mean_of_one_is_itself(aligned: Explanations) -> None:
     np.testing.assert_allclose(aligned[[0]].mean().weights, aligned[0].weights)
 
@@ -282,6 +282,8 @@ def test_weights_that_do_not_fit_the_graphs_are_refused(ragged: Explanations) ->
         Explanations(graphs, [[0.1] * 3, [0.1] * 3, []])
     with pytest.raises(ValueError, match=r"graph 0 has 3 edges, got weights of shape \(1, 3\)"):
         Explanations(graphs, [[[0.1] * 3], [0.1] * 2, []])
+    with pytest.raises(ValueError, match=r"one prediction for each of 3 graphs, got \(2,\)"):
+        Explanations(graphs, ragged.edge_weights, np.array([0, 1]))
 
 
 @pytest.mark.parametrize("bad", [1.5, -0.1, np.nan, np.inf])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,6 +100,10 @@ class Explanations:
         self.graphs = graphs
         self.edge_weights = [np.asarray(weights, np.float32) for weights in edge_weights]
         self.predictions = None if predictions is None else np.asarray(predictions)
+        if self.predictions is not None and self.predictions.shape != (len(graphs),):
+            raise ValueError(
+                f"expected one prediction for each of {len(graphs)} graphs, got {self.predictions.shape}."
+            )
         for i, weights in enumerate(self.edge_weights):
             if weights.shape != (graphs.n_edges[i],):
                 raise ValueError(
@@ -138,8 +143,9 @@ class Explanations:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        mean = np.concatenate(self.edge_weights).mean() if len(self) else np.nan
-        return f"Explanations({len(self)} graphs, mean edge weight {mean:.2f})"
+        weights = np.concatenate([np.empty(0, np.float32), *self.edge_weights])
+        mean = f"mean edge weight {weights.mean():.2f}" if len(weights) else "no edges"
+        return f"Explanations({len(self)} graphs, {mean})"
 
     def top_edges(self, k: int = 10) -> pd.DataFrame:
         """The k heaviest edges of every graph: graph, source, target, weight, and what else is known."""
@@ -259,6 +265,6 @@ class Explanations:
 
 
 def _positive(k: int) -> int:
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}.")
-    return k
+    if not isinstance(k, Integral) or k < 1:
+        raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
+    return int(k)

@@ -167,9 +167,10 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[tuple[GraphSet, np.ndarray], tuple[GraphSet, np.ndarray]]:
         """Return training and validation graphs with their class numbers."""
         if eval_set is not None:
-            held_out, labels = (
-                labelled(*eval_set) if isinstance(eval_set, tuple) else labelled(eval_set, None)
-            )
+            pair = eval_set if isinstance(eval_set, tuple) else (eval_set, None)
+            if len(pair) != 2:
+                raise ValueError(f"eval_set must be graphs or (graphs, labels), got {len(pair)} things.")
+            held_out, labels = labelled(*pair)
             self._check_nodes(held_out, graphs.n_features, graphs.node_names)
             unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
             if unknown:
