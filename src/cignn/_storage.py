@@ -44,6 +44,10 @@ class Stacked(NamedTuple):
         present = (self.weights[i] != 0) & _above_diagonal(n)
         return np.stack(np.divmod(np.flatnonzero(present), n), axis=1)  # argwhere is much slower
 
+    def values(self, i: int) -> np.ndarray:
+        """(e,) weights of the edges of graph i."""
+        return self.weights[i][tuple(self.edges(i).T)]
+
     def dense(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights (b, n, n) and features (b, n, d) of the graphs at ``index``."""
         return self.weights[index], self.x[index]
@@ -86,6 +90,11 @@ class Ragged(NamedTuple):
     def edges(self, i: int) -> np.ndarray:
         """(e, 2) of graph i."""
         return self.pairs[self.edge_ptr[i] : self.edge_ptr[i + 1]].astype(np.int64)
+
+    def values(self, i: int) -> np.ndarray:
+        """(e,) weights of the edges of graph i."""
+        start, stop = self.edge_ptr[i : i + 2]
+        return np.ones(stop - start, np.float32) if self.weight is None else self.weight[start:stop]
 
     def dense(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights (b, n, n) and features (b, n, d) of the graphs at ``index``, padded with zeros."""
