@@ -17,7 +17,7 @@ from cignn.estimators.settings import AUTO_DENSITY, auto_epochs
 from cignn.estimators.training import Stage
 from cignn.explanations import Explanations
 from cignn.graphs import GraphBatch, GraphSet
-from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS, CIGNNOutput
+from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS, PRICES, CIGNNOutput
 from cignn.nn.encoder import ACTIVATIONS
 from cignn.nn.layers import LAYERS, READOUTS
 from cignn.nn.subgraph import edge_information
@@ -44,6 +44,7 @@ ARCHITECTURE = (  # the settings the network itself is made of
     "causal_effect",
     "independence",
     "order",
+    "pricing",
     "n_nodes",
     "node_vectors",
 )
@@ -67,7 +68,8 @@ class CIGNNClassifier(NeuralGraphClassifier):
     node_vectors : whether every node of aligned graphs gets a learned vector added to its latent
     mask : "stochastic", edges drawn while training, or "soft", edges weighted; keep : share r of edges that
         is free of charge at the end; keep_anneal : share of stage II in which it falls from 0.9 to there;
-        edge_price : weight of the price of the other edges; rest_weight : weight of the demand that the edges
+        edge_price : weight of the price of the other edges; pricing : "explained", the price grows with what
+        the subgraphs explain of the labels, or "fixed"; rest_weight : weight of the demand that the edges
         left out tell nothing of the class; temperature : of the edge draws
     separate_products : own projections for the two inner products, reconstruction and subgraph
     train_encoder : whether stage II trains the encoder too
@@ -137,6 +139,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         choose_by: str = "preset",
         mask_rate: float | str = "preset",
         patience: int | str | None = "preset",
+        pricing: str = "preset",
         members: int | str = "preset",
         class_weight: Any = None,
         validation_fraction: float = 0.1,
@@ -180,6 +183,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         self.choose_by = choose_by
         self.mask_rate = mask_rate
         self.patience = patience
+        self.pricing = pricing
         self.members = members
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
@@ -191,7 +195,8 @@ class CIGNNClassifier(NeuralGraphClassifier):
     # ---------------------------------------------------------------- fitting
 
     def _settings(self, graphs: GraphSet) -> dict[str, Any]:
-        settings = resolve(self.get_params(deep=False), graphs.aligned)
+        pairs = graphs.aligned and bool(graphs.n_nodes[0] > 1)
+        settings = resolve(self.get_params(deep=False), aligned=pairs)
         settings["n_nodes"] = int(graphs.n_nodes[0]) if graphs.aligned else None
         if settings["encoder_density"] == "auto":
             settings["encoder_density"] = AUTO_DENSITY if graphs.aligned else None
@@ -207,12 +212,15 @@ class CIGNNClassifier(NeuralGraphClassifier):
             "independence": (True, False),
             "node_vectors": (True, False),
             "choose_by": CHOOSE_BY,
+            "pricing": PRICES,
         }
         for name, options in choices.items():
             choice(settings, name, options)
-        if not graphs.aligned and (settings["readout"] == "edges" or settings["node_vectors"]):
+        if not pairs and (settings["readout"] == "edges" or settings["node_vectors"]):
             name = "node_vectors" if settings["node_vectors"] else 'readout="edges"'
-            raise ValueError(f"{name} needs aligned graphs, node i the same in each; these are not.")
+            raise ValueError(
+                f"{name} needs aligned graphs, node i the same in each, of at least two nodes; these are not."
+            )
         whole(settings, "batch_size", 1)
         if settings["epochs"] == "auto":
             settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])

@@ -42,6 +42,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "choose_by": "accuracy",
         "mask_rate": 1.0,
         "patience": None,
+        "pricing": "explained",
         "members": 1,
     },
     # Section "Implementation details" and table "Architecture of CI-GNN"
@@ -80,6 +81,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "choose_by": "accuracy",
         "mask_rate": 1.0,
         "patience": None,
+        "pricing": "explained",
         "members": 1,
     },
 }
@@ -92,6 +94,7 @@ ALIGNED: dict[str, Any] = {
     "keep": 0.2,
     "keep_anneal": 0.0,
     "edge_price": 0.3,
+    "pricing": "fixed",
     "rest_weight": 0.0,
     "epochs": 100,
     "learning_rate": 3e-4,

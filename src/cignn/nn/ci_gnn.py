@@ -22,8 +22,12 @@ from cignn.nn.subgraph import edge_information, sample_edges
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
 
-# share of the edge price due before anything is explained: without it logits run away at once
-PRICE_FLOOR = 0.2
+PRICES = ("explained", "fixed")
+# share of the edge price due before anything is explained, without which logits run away at once, and the
+# share of edges that is free of this part
+PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.7
+# power of the explained share of the label's entropy by which price and rest grow: 0.9 → 0.66, 0.5 → 0.06
+EXPLAINED_POWER = 4
 # of every fourth graph the classifier also sees what its subgraph leaves
 REST_STRIDE = 4
 
@@ -81,6 +85,7 @@ class CIGNN(GraphModel):
         causal_effect: str | None = "cmi",
         independence: bool = True,
         order: float = 1.01,
+        pricing: str = "explained",
         n_nodes: int | None = None,
         node_vectors: bool = False,
     ) -> None:
@@ -93,6 +98,7 @@ class CIGNN(GraphModel):
         self.causal_effect = causal_effect
         self.independence = independence
         self.order = order
+        self.pricing = pricing
         self.noisy = True
         self.encoder = GraphEncoder(
             n_features,
@@ -187,21 +193,24 @@ class CIGNN(GraphModel):
     ) -> Losses:
         """Terms of L2, paper eq. (19), and the price of edges above the share ``keep``.
 
-        The price rises with the squared share of the label's entropy that the batch's predictions explain: a
-        network is hardly asked to save edges it has not yet learnt to use. With ``generative`` the GraphVAE
-        runs beside the classifier and shapes β: it reads α but does not move it. With ``rest`` the edges left
-        out must tell nothing of the class: each class then needs evidence of its own in its subgraphs, and
-        what merely goes along with a class does not count.
+        With ``rest`` the edges left out must tell nothing of the class: each class then needs evidence of its
+        own in its subgraphs, and what merely goes along with a class does not count. Price and rest grow with
+        the share of the label's entropy that the batch's predictions explain (``pricing`` "fixed" asks the
+        full price at once): a network is hardly asked to save edges it has not yet learnt to use. With
+        ``generative`` the GraphVAE runs beside the classifier and shapes β: it reads α but does not move it.
         """
         out = self(batch)
         losses = {"classification": F.cross_entropy(out.logits, batch.y, self.class_weight)}  # type: ignore[arg-type]
+        share = (1 - losses["classification"].detach() / self.label_entropy).clamp(0, 1)
+        explained = share**EXPLAINED_POWER
         if out.rest_logits is not None:
             known = self.class_share.expand_as(out.rest_logits)
-            losses["rest"] = F.cross_entropy(out.rest_logits, known) - self.label_entropy
+            losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
         if keep is not None:
-            explained = (1 - losses["classification"].detach() / self.label_entropy).clamp(0, 1).square()
-            due = PRICE_FLOOR + (1 - PRICE_FLOOR) * explained
-            losses["edges"] = due * edge_information(out.edge_logits, batch.edges, keep)
+            losses["edges"] = edge_information(out.edge_logits, batch.edges, keep)
+            if self.pricing == "explained":
+                floor = edge_information(out.edge_logits, batch.edges, max(keep, FLOOR_KEEP))
+                losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
         if generative:
             rest = Latent(out.latent.mean[..., self.n_causal :], out.latent.log_std[..., self.n_causal :])
             z = torch.cat([out.alpha.detach(), out.beta], -1)
