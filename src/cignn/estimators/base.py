@@ -13,15 +13,14 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from torch import nn
 
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
+from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
-from cignn.estimators.persistence import write_model
+from cignn.estimators.persistence import read_weights, write_model
 from cignn.estimators.presets import within
 from cignn.estimators.progress import training_progress
 from cignn.estimators.training import Data, Progress, Stage, train
@@ -29,19 +28,17 @@ from cignn.graphs import GraphSet
 from cignn.nn.committee import Committee
 
 
-class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
+class NeuralGraphClassifier(GraphClassifier):
     """A scikit-learn classifier of graphs around a torch network.
 
     A subclass stores its parameters, resolves them in ``_settings`` (which also checks them), makes its
     network in ``_build`` and says in ``_stages`` how to train it.
     """
 
-    class_weight: Any
     validation_fraction: float
     checkpoint: str | Path | None
     device: str
     verbose: int
-    random_state: Any
 
     network_: nn.Module
 
@@ -201,46 +198,27 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the fitted model into a folder: weights as safetensors, everything else as JSON."""
         self._check_is_fitted()
-        params = self.get_params(deep=False)
-        if isinstance(self.class_weight, dict):
-            params["class_weight"] = list(self.class_weight.items())  # JSON would make strings of the labels
-        config = {
-            "estimator": type(self).__name__,
-            "params": {k: v for k, v in params.items() if k not in ("random_state", "checkpoint")}
-            | {"device": str(self.device)},
-            "settings": self.settings_,
-            "classes": self.classes_.tolist(),
-            "classes_dtype": self.classes_.dtype.str,
-            "n_features": self.n_features_in_,
-            "node_names": self.node_names_,
+        config = self._config() | {
             "best_epoch": self.best_epoch_,
-            "training_digest": self.training_digest_,
             "history": json.loads(self.history_.to_json(orient="split", double_precision=15)),
         }
         write_model(path, config, self.network_.state_dict())
 
     @classmethod
-    def _from_saved(cls, config: dict[str, Any], weights: dict[str, torch.Tensor]) -> Self:
-        """Make a fitted estimator of what `save` wrote."""
-        params = {k: tuple(v) if isinstance(v, list) else v for k, v in config["params"].items()}
-        if isinstance(params["class_weight"], tuple):
-            params["class_weight"] = dict(params["class_weight"])
-        estimator = cls(**params)
-        estimator.settings_ = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in config["settings"].items()
-        }
-        estimator.classes_ = np.array(config["classes"], dtype=config["classes_dtype"])
-        estimator.n_features_in_ = config["n_features"]
-        estimator.node_names_ = config["node_names"]
+    def _read(cls, path: Path) -> dict[str, torch.Tensor]:
+        return read_weights(path)
+
+    @classmethod
+    def _from_saved(cls, config: dict[str, Any], content: dict[str, torch.Tensor]) -> Self:
+        estimator = cls._from_config(config)
         estimator.best_epoch_ = config["best_epoch"]
-        estimator.training_digest_ = config["training_digest"]
         estimator.history_ = pd.DataFrame(**config["history"])
         with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced below
             sizes = estimator.settings_, estimator.n_features_in_, len(estimator.classes_)
             members = estimator.settings_.get("members", 1)
             networks: list[Any] = [estimator._build(*sizes) for _ in range(members)]
         network = networks[0] if members == 1 else Committee(networks)
-        network.load_state_dict(weights)
+        network.load_state_dict(content)
         try:
             device = resolve_device(estimator.device)
         except ValueError:  # trained on a device that this machine does not have
@@ -255,11 +233,6 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
         X = self._check_fitted(X)
         return self._forward(X, lambda out: torch.softmax(out.logits, 1), len(self.classes_))
 
-    def predict(self, X: GraphSet) -> np.ndarray:
-        """(g,) most probable labels."""
-        probabilities = self.predict_proba(X)  # says first whether there is anything to predict with
-        return self.classes_[probabilities.argmax(1)]
-
     @torch.no_grad()
     def _forward(self, graphs: GraphSet, read: Any, width: int) -> np.ndarray:
         """Pass graphs through the network in batches, in any order, and give ``read``'s rows in theirs."""
@@ -268,32 +241,6 @@ class NeuralGraphClassifier(ClassifierMixin, BaseEstimator):
         for index in graphs.batch_indices(self.settings_["batch_size"]) if len(graphs) else []:
             rows[index] = read(self.network_(graphs.batch(index).to(device))).double().cpu().numpy()
         return rows
-
-    def _check_is_fitted(self) -> None:
-        if not hasattr(self, "network_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
-
-    def _check_fitted(self, X: GraphSet) -> GraphSet:
-        self._check_is_fitted()
-        if not isinstance(X, GraphSet):
-            raise TypeError(
-                f"expected a GraphSet, got {type(X).__name__}; make one with GraphSet.from_arrays."
-            )
-        self._check_nodes(X, self.n_features_in_, self.node_names_)
-        return X
-
-    def _check_nodes(self, graphs: GraphSet, n_features: int, names: list[str] | None) -> None:
-        if graphs.n_features != n_features:
-            raise ValueError(
-                f"graphs have {graphs.n_features} node features, {type(self).__name__} expects {n_features}."
-            )
-        if names is None or graphs.node_names is None or graphs.node_names == names:
-            return
-        pairs = enumerate(zip(graphs.node_names, names, strict=False))
-        different = next((f"node {i} is {a!r}, not {b!r}" for i, (a, b) in pairs if a != b), "sizes differ")
-        raise ValueError(
-            f"the nodes are not those that were learnt from ({different}); bring them into the same order."
-        )
 
 
 def resolve_device(device: Any) -> torch.device:

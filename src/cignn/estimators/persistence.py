@@ -1,4 +1,7 @@
-"""Models on disk: a folder with `model.safetensors` and `config.json`. Nothing is ever unpickled."""
+"""Models on disk: a folder with `config.json` and `model.safetensors`, or `model.skops` for shallow ones.
+
+Nothing is ever unpickled.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +23,31 @@ FORMAT = "cignn model"
 FORMAT_VERSION = 1
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
+PIPELINE = "model.skops"
+# what skops does not trust by itself and our pipelines hold: the trees of a forest
+TRUSTED = ["sklearn.tree._tree.Tree"]
 
 
 def write_model(path: str | Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
+    """Write a model folder with the weights of a network."""
+    tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+    _write(path, config, lambda folder: save_file(tensors, folder / WEIGHTS))
+
+
+def write_pipeline(path: str | Path, config: dict[str, Any], pipeline: Any) -> None:
+    """Write a model folder with a fitted scikit-learn pipeline."""
+    import skops.io
+
+    _write(path, config, lambda folder: skops.io.dump(pipeline, folder / PIPELINE))
+
+
+def _write(path: str | Path, config: dict[str, Any], write_content: Callable[[Path], Any]) -> None:
     """Write a model folder; an older one at the same place is replaced only once the new one is whole."""
     path = check_model_path(path)
     temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
     temporary.mkdir(parents=True)
     try:
-        save_file(
-            {name: value.detach().cpu().contiguous() for name, value in weights.items()}, temporary / WEIGHTS
-        )
+        write_content(temporary)
         header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
         (temporary / CONFIG).write_text(json.dumps(header | config, indent=2, default=_plain) + "\n")
         if path.exists():
@@ -49,7 +67,7 @@ def check_model_path(path: str | Path) -> Path:
 
 def _replaceable(path: Path) -> bool:
     """Whether a folder is empty or holds a model, whole or damaged, and nothing else."""
-    if not path.is_dir() or not {item.name for item in path.iterdir()} <= {CONFIG, WEIGHTS}:
+    if not path.is_dir() or not {item.name for item in path.iterdir()} <= {CONFIG, WEIGHTS, PIPELINE}:
         return False
     try:
         config = json.loads((path / CONFIG).read_text())
@@ -58,14 +76,11 @@ def _replaceable(path: Path) -> bool:
     return isinstance(config, dict) and config.get("format") == FORMAT
 
 
-def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read a model folder; refuses a damaged, foreign or newer one."""
-    path = Path(path)
+def read_config(path: Path) -> dict[str, Any]:
+    """Read what a model folder says of itself; refuses a damaged, foreign or newer one."""
     if not path.is_dir():
         raise FileNotFoundError(f"there is no model folder at {path}.")
-    for name in (CONFIG, WEIGHTS):
-        if not (path / name).is_file():
-            raise ValueError(f"{path} is not a whole model folder: {name} is missing.")
+    _check_file(path, CONFIG)
     try:
         config = json.loads((path / CONFIG).read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -79,10 +94,40 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{path} was written by a newer cignn (format {config['format_version']}, this one reads up to "
             f"{FORMAT_VERSION}); upgrade cignn."
         )
+    return config
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read the weights in a model folder."""
+    _check_file(path, WEIGHTS)
     try:
-        return config, load_file(path / WEIGHTS)
+        return load_file(path / WEIGHTS)
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path / WEIGHTS} is damaged ({error}); save the model again.") from None
+
+
+def read_pipeline(path: Path) -> Any:
+    """Read the pipeline in a model folder, made only of types known beforehand."""
+    import skops.io
+
+    _check_file(path, PIPELINE)
+    try:
+        unknown = set(skops.io.get_untrusted_types(file=path / PIPELINE)) - set(TRUSTED)
+        pipeline = None if unknown else skops.io.load(path / PIPELINE, trusted=TRUSTED)
+    except Exception as error:  # a damaged archive fails in any part of skops
+        line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{path / PIPELINE} is damaged ({line}); save the model again.") from None
+    if unknown:
+        raise ValueError(
+            f"{path / PIPELINE} was not written by cignn and is not loaded: it holds "
+            f"{', '.join(sorted(unknown))}."
+        )
+    return pipeline
+
+
+def _check_file(path: Path, name: str) -> None:
+    if not (path / name).is_file():
+        raise ValueError(f"{path} is not a whole model folder: {name} is missing.")
 
 
 def _versions() -> dict[str, str]:

@@ -59,7 +59,7 @@ class SIBClassifier(ExplainingClassifier):
         dropout: float = 0.5,
         density: float | str | None = "auto",
         information_weight: float = 0.1,
-        connectivity_weight: float = 1.0,
+        connectivity_weight: float = 0.1,
         inner_steps: int = 10,
         inner_learning_rate: float = 1e-3,
         discriminator_hidden: int = 64,

@@ -1,0 +1,127 @@
+"""`GraphClassifier`: what every classifier of graphs shares, with a network inside or without."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+
+from cignn.graphs import GraphSet
+
+UNSAVED = ("random_state", "checkpoint")  # parameters that belong to a training, not to a model
+
+
+class GraphClassifier(ClassifierMixin, BaseEstimator):
+    """A scikit-learn classifier whose X is a `GraphSet`.
+
+    A subclass writes ``fit``, ``predict_proba``, ``save`` and, for `load_model`, ``_read`` and
+    ``_from_saved``.
+    """
+
+    class_weight: Any
+    random_state: Any
+
+    classes_: np.ndarray
+    settings_: dict[str, Any]
+    n_features_in_: int
+    node_names_: list[str] | None
+    training_digest_: str
+
+    @abstractmethod
+    def fit(self, X: GraphSet, y: Sequence | np.ndarray | None = None, eval_set: Any = None) -> Self:
+        """Learn from graphs with labels ``y``, by default their own."""
+
+    @abstractmethod
+    def predict_proba(self, X: GraphSet) -> np.ndarray:
+        """(g, classes) class probabilities, columns in the order of ``classes_``."""
+
+    def predict(self, X: GraphSet) -> np.ndarray:
+        """(g,) most probable labels."""
+        probabilities = self.predict_proba(X)  # says first whether there is anything to predict with
+        return self.classes_[probabilities.argmax(1)]
+
+    # ---------------------------------------------------------------- saving
+
+    @abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model into a folder."""
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, path: Path) -> Any:
+        """Read what `save` wrote beside the config; refuse what is damaged in one line."""
+
+    @classmethod
+    @abstractmethod
+    def _from_saved(cls, config: dict[str, Any], content: Any) -> Self:
+        """Make a fitted estimator of a config and what `_read` gave."""
+
+    def _config(self) -> dict[str, Any]:
+        """What a saved model says of itself, as plain data."""
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in UNSAVED}
+        if isinstance(self.class_weight, dict):
+            params["class_weight"] = list(self.class_weight.items())  # JSON would make strings of the labels
+        if "device" in params:
+            params["device"] = str(params["device"])
+        return {
+            "estimator": type(self).__name__,
+            "params": params,
+            "settings": self.settings_,
+            "classes": self.classes_.tolist(),
+            "classes_dtype": self.classes_.dtype.str,
+            "n_features": self.n_features_in_,
+            "node_names": self.node_names_,
+            "training_digest": self.training_digest_,
+        }
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> Self:
+        """Make an estimator that knows all that `_config` said."""
+        params = _with_tuples(config["params"])
+        if isinstance(params["class_weight"], tuple):
+            params["class_weight"] = dict(params["class_weight"])
+        estimator = cls(**params)
+        estimator.settings_ = _with_tuples(config["settings"])
+        estimator.classes_ = np.array(config["classes"], dtype=config["classes_dtype"])
+        estimator.n_features_in_ = config["n_features"]
+        estimator.node_names_ = config["node_names"]
+        estimator.training_digest_ = config["training_digest"]
+        return estimator
+
+    # -------------------------------------------------------------- checking
+
+    def _check_is_fitted(self) -> None:
+        if not hasattr(self, "classes_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
+
+    def _check_fitted(self, X: GraphSet) -> GraphSet:
+        self._check_is_fitted()
+        if not isinstance(X, GraphSet):
+            raise TypeError(
+                f"expected a GraphSet, got {type(X).__name__}; make one with GraphSet.from_arrays."
+            )
+        self._check_nodes(X, self.n_features_in_, self.node_names_)
+        return X
+
+    def _check_nodes(self, graphs: GraphSet, n_features: int, names: list[str] | None) -> None:
+        if graphs.n_features != n_features:
+            raise ValueError(
+                f"graphs have {graphs.n_features} node features, {type(self).__name__} expects {n_features}."
+            )
+        if names is None or graphs.node_names is None or graphs.node_names == names:
+            return
+        pairs = enumerate(zip(graphs.node_names, names, strict=False))
+        different = next((f"node {i} is {a!r}, not {b!r}" for i, (a, b) in pairs if a != b), "sizes differ")
+        raise ValueError(
+            f"the nodes are not those that were learnt from ({different}); bring them into the same order."
+        )
+
+
+def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON has only lists."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

@@ -1,0 +1,78 @@
+"""Every classifier by its name, and models from disk."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from cignn.estimators.ci_gnn import CIGNNClassifier
+from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.dir import DIRClassifier
+from cignn.estimators.gnn import GNNClassifier
+from cignn.estimators.persistence import read_config
+from cignn.estimators.shallow import ShallowGraphClassifier
+from cignn.estimators.sib import SIBClassifier
+
+
+@dataclass(frozen=True)
+class Method:
+    """A class and the parameters its name settles."""
+
+    estimator: type[GraphClassifier]
+    settled: dict[str, Any] = field(default_factory=dict)
+
+
+ESTIMATORS: dict[str, Method] = {
+    "linear-svm": Method(ShallowGraphClassifier, {"kind": "linear-svm"}),
+    "rbf-svm": Method(ShallowGraphClassifier, {"kind": "rbf-svm"}),
+    "random-forest": Method(ShallowGraphClassifier, {"kind": "random-forest"}),
+    "lasso": Method(ShallowGraphClassifier, {"kind": "lasso"}),
+    "gcn": Method(GNNClassifier, {"kind": "gcn"}),
+    "gat": Method(GNNClassifier, {"kind": "gat"}),
+    "gin": Method(GNNClassifier, {"kind": "gin"}),
+    "sib": Method(SIBClassifier),
+    "dir": Method(DIRClassifier),
+    "ci-gnn": Method(CIGNNClassifier),
+}
+
+
+def make_estimator(name: str, **params: Any) -> GraphClassifier:
+    """Make the classifier of that name, one of `ESTIMATORS`; ``params`` are those of its class."""
+    if name not in ESTIMATORS:
+        raise ValueError(f"there is no classifier {name!r}{_nearest(name, ESTIMATORS)}")
+    method = ESTIMATORS[name]
+    known = list(inspect.signature(method.estimator).parameters)
+    for param in params:
+        if param in method.settled:
+            raise ValueError(f"{param} is settled by the name {name!r}; leave it out.")
+        if param not in known:
+            raise ValueError(f"{name!r} has no parameter {param!r}{_nearest(param, known)}")
+    return method.estimator(**method.settled, **params)
+
+
+def load_model(path: str | Path) -> GraphClassifier:
+    """Read a model that ``save`` wrote; a damaged, foreign or newer folder is refused with one clear line."""
+    path = Path(path)
+    config = read_config(path)
+    saved = {method.estimator.__name__: method.estimator for method in ESTIMATORS.values()}
+    name = config.get("estimator")
+    if name not in saved:
+        raise ValueError(f"{path} holds an unknown kind of model, {name!r}; upgrade cignn.")
+    content = saved[name]._read(path)
+    try:
+        return saved[name]._from_saved(config, content)
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{path} is damaged: config and weights do not fit ({line}).") from None
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """End a complaint about an unknown name."""
+    names = {other.lower().replace("_", "-"): other for other in known}
+    close = get_close_matches(str(name).lower().replace("_", "-"), names, 1)
+    hint = f"; did you mean {names[close[0]]!r}?" if close else "."
+    return f"{hint} There are {', '.join(names.values())}."

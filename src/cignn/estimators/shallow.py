@@ -1,0 +1,259 @@
+"""`ShallowGraphClassifier`: support vectors, forests and sparse regression on one vector per graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC, l1_min_c
+from sklearn.utils import check_random_state
+
+from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.features import connectivity_vector, graph_statistics
+from cignn.estimators.labels import class_codes, class_weights, labelled
+from cignn.estimators.persistence import read_pipeline, write_pipeline
+from cignn.estimators.presets import choice, whole, within
+from cignn.graphs import GraphSet
+
+VECTORS: dict[str, Callable[[GraphSet], np.ndarray]] = {
+    "connectivity": connectivity_vector,
+    "statistics": graph_statistics,
+}
+FOLDS = 3  # inside the training graphs, for C and the temperature
+MAX_ITER = 20_000
+
+
+class Kind(NamedTuple):
+    """A model, made of settings, a seed and the number of classes, and the values C is chosen from."""
+
+    make: Callable[[dict[str, Any], int, int], Any]
+    strengths: Callable[[np.ndarray, np.ndarray], list[float]] | None = None
+
+
+def _l1_regression(seed: int, n_classes: int) -> LogisticRegression:
+    old = {"penalty": "l1"} if LogisticRegression().penalty == "l2" else {"l1_ratio": 1.0}
+    solver = "liblinear" if n_classes == 2 else "saga"
+    return LogisticRegression(solver=solver, max_iter=MAX_ITER, tol=1e-3, random_state=seed, **old)
+
+
+def _smallest_c(x: np.ndarray, y: np.ndarray) -> float:
+    """The C below which every coefficient is zero; 1 where nothing tells the classes apart."""
+    try:
+        return float(l1_min_c(x, y, loss="log"))
+    except ValueError:
+        return 1.0
+
+
+KINDS: dict[str, Kind] = {
+    # |x|² is about the number of entries once they are scaled, and the useful C goes with its inverse
+    "linear-svm": Kind(
+        lambda settings, seed, n_classes: LinearSVC(dual="auto", max_iter=MAX_ITER, random_state=seed),
+        lambda x, y: [value / x.shape[1] for value in (0.1, 1.0, 10.0, 100.0)],
+    ),
+    "rbf-svm": Kind(
+        lambda settings, seed, n_classes: SVC(kernel="rbf", gamma="scale"),
+        lambda x, y: [0.3, 1.0, 3.0, 10.0],
+    ),
+    "random-forest": Kind(
+        lambda settings, seed, n_classes: RandomForestClassifier(settings["n_estimators"], random_state=seed),
+    ),
+    "lasso": Kind(
+        lambda settings, seed, n_classes: _l1_regression(seed, n_classes),
+        lambda x, y: [factor * _smallest_c(x, y) for factor in (3.0, 10.0, 30.0, 100.0)],
+    ),
+}
+
+
+class ShallowGraphClassifier(GraphClassifier):
+    """Classify graphs by one vector each, without a network.
+
+    Parameters
+    ----------
+    kind : "linear-svm", "rbf-svm", "random-forest" or "lasso" (logistic regression with an L1 penalty)
+    features : "connectivity", the weights above the diagonal of aligned graphs; "statistics", what
+        `graph_statistics` counts in graphs and node labels; "auto" for the first where graphs are aligned
+    C : inverse strength of regularisation (not of a forest); "auto" chooses among four values by the accuracy
+        in three folds of the training graphs
+    n_estimators : trees of a forest
+    class_weight : None, "balanced" or {label: weight}
+    device, verbose : taken so that one call makes any classifier; of no use here
+    random_state : int, RandomState or None
+
+    Probabilities of the SVMs are a softmax of their decision values times one positive number, the
+    temperature, that fits the labels best in folds of the training graphs: a class is predicted exactly when
+    the SVM decides for it.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, node_names_ : what was learnt from
+    settings_ : every parameter, "auto" resolved, the chosen C and the temperature
+    pipeline_ : the fitted scikit-learn pipeline, scaling included
+    """
+
+    def __init__(
+        self,
+        kind: str = "linear-svm",
+        *,
+        features: str = "auto",
+        C: float | str = "auto",
+        n_estimators: int = 500,
+        class_weight: Any = None,
+        device: str = "auto",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.kind = kind
+        self.features = features
+        self.C = C
+        self.n_estimators = n_estimators
+        self.class_weight = class_weight
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(self, X: GraphSet, y: Sequence | np.ndarray | None = None, eval_set: Any = None) -> Self:
+        """Learn from graphs.
+
+        Parameters
+        ----------
+        X : graphs to learn from
+        y : (g,) labels of any kind; by default those of ``X``
+        eval_set : not used: there is no epoch to choose
+        """
+        graphs, labels = labelled(X, y)
+        classes, codes = class_codes(labels)
+        settings = self._settings(graphs)
+        counts = np.bincount(codes)
+        if counts.min() < 2:
+            raise ValueError(
+                f"class {classes[counts.argmin()]!r} has only one graph; add graphs or drop the class."
+            )
+        weight = class_weights(self.class_weight, classes, codes)[codes].astype(np.float64)
+        weight /= weight.mean()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        vectors = VECTORS[settings["features"]](graphs)
+
+        kind = KINDS[settings["kind"]]
+        pipeline = Pipeline([("scale", StandardScaler()), ("model", kind.make(settings, seed, len(classes)))])
+        temperature = None
+        if kind.strengths is not None:
+            scaled = StandardScaler().fit_transform(vectors)
+            given = settings["C"]
+            strengths = kind.strengths(scaled, codes) if given == "auto" else [given]
+            folds = StratifiedKFold(min(FOLDS, counts.min()), shuffle=True, random_state=seed)
+            splits = list(folds.split(vectors, codes))
+            tried = [
+                _out_of_fold(pipeline.set_params(model__C=C), vectors, codes, weight, splits)
+                for C in strengths
+            ]
+            best = int(np.argmax([np.average(d.argmax(1) == codes, weights=weight) for d in tried]))
+            settings["C"] = float(strengths[best])
+            pipeline.set_params(model__C=settings["C"])
+            if not hasattr(pipeline, "predict_proba"):
+                temperature = _temperature(tried[best], codes, weight)
+        pipeline.fit(vectors, codes, model__sample_weight=weight)
+
+        self.pipeline_ = pipeline
+        self.classes_ = classes
+        self.settings_ = settings | {"temperature": temperature}
+        self.n_features_in_ = graphs.n_features
+        self.n_nodes_ = int(graphs.n_nodes[0]) if settings["features"] == "connectivity" else None
+        self.node_names_ = graphs.node_names
+        self.training_digest_ = graphs.digest()
+        return self
+
+    def _settings(self, graphs: GraphSet) -> dict[str, Any]:
+        settings = {name: getattr(self, name) for name in ("kind", "features", "C", "n_estimators")}
+        choice(settings, "kind", KINDS)
+        choice(settings, "features", ("auto", *VECTORS))
+        if settings["features"] == "auto":
+            settings["features"] = "connectivity" if graphs.aligned else "statistics"
+        if settings["features"] == "connectivity" and not (graphs.aligned and graphs.n_nodes[0] > 1):
+            raise ValueError(
+                'features="connectivity" needs aligned graphs of two nodes or more; use "statistics".'
+            )
+        if not (isinstance(settings["C"], str) and settings["C"] == "auto"):
+            within(settings, "C", 0, math.inf)
+        whole(settings, "n_estimators", 1)
+        return settings
+
+    # -------------------------------------------------------------- predicting
+
+    def predict_proba(self, X: GraphSet) -> np.ndarray:
+        """(g, classes) class probabilities, columns in the order of ``classes_``."""
+        X = self._check_fitted(X)
+        if not len(X):
+            return np.empty((0, len(self.classes_)))
+        if self.n_nodes_ is not None and not (X.aligned and X.n_nodes[0] == self.n_nodes_):
+            kind = f"aligned graphs of {X.n_nodes[0]} nodes" if X.aligned else "graphs that are not aligned"
+            raise ValueError(
+                f"got {kind}, {type(self).__name__} learnt from aligned graphs of {self.n_nodes_}."
+            )
+        vectors = VECTORS[self.settings_["features"]](X)
+        if not hasattr(self.pipeline_, "predict_proba"):
+            return softmax(self.settings_["temperature"] * _decisions(self.pipeline_, vectors), axis=1)
+        return self.pipeline_.predict_proba(vectors)
+
+    # ---------------------------------------------------------------- saving
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model into a folder: the pipeline by skops, everything else as JSON."""
+        self._check_is_fitted()
+        write_pipeline(path, self._config() | {"n_nodes": self.n_nodes_}, self.pipeline_)
+
+    @classmethod
+    def _read(cls, path: Path) -> Any:
+        return read_pipeline(path)
+
+    @classmethod
+    def _from_saved(cls, config: dict[str, Any], content: Any) -> Self:
+        estimator = cls._from_config(config)
+        estimator.n_nodes_ = config["n_nodes"]
+        if not isinstance(content, Pipeline) or len(content[-1].classes_) != len(estimator.classes_):
+            raise ValueError("the pipeline is another's")
+        estimator.pipeline_ = content
+        return estimator
+
+
+def _decisions(pipeline: Pipeline, vectors: np.ndarray) -> np.ndarray:
+    """(g, classes) decision values; those of two classes are opposite."""
+    values = pipeline.decision_function(vectors)
+    return np.stack([-values, values], 1) / 2 if values.ndim == 1 else values
+
+
+def _out_of_fold(
+    pipeline: Pipeline,
+    vectors: np.ndarray,
+    codes: np.ndarray,
+    weight: np.ndarray,
+    splits: list[tuple[np.ndarray, np.ndarray]],
+) -> np.ndarray:
+    """(g, classes) decision values of every graph by a pipeline that did not learn from it."""
+    decisions = np.empty((len(codes), codes.max() + 1))
+    for train, test in splits:
+        fitted = clone(pipeline).fit(vectors[train], codes[train], model__sample_weight=weight[train])
+        decisions[test] = _decisions(fitted, vectors[test])
+    return decisions
+
+
+def _temperature(decisions: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> float:
+    """Return the factor of decision values whose softmax gives the labels the highest likelihood."""
+
+    def loss(log_factor: float) -> float:
+        chances = log_softmax(math.exp(log_factor) * decisions, axis=1)
+        return -float(np.average(chances[np.arange(len(codes)), codes], weights=weight))
+
+    return math.exp(minimize_scalar(loss, bounds=(-5, 5), method="bounded").x)

@@ -1,0 +1,293 @@
+"""What must hold for the vectors of graphs and the classifiers that read them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from cignn import GraphSet, load_model
+from cignn.datasets import make_ba2motifs
+from cignn.estimators import ShallowGraphClassifier, connectivity_vector, graph_statistics
+from cignn.estimators.features import STATISTICS
+from cignn.estimators.shallow import KINDS
+
+SVMS = ("linear-svm", "rbf-svm")
+
+
+def brains(y: np.ndarray, n: int = 8, gap: float = 1.0, seed: int = 0) -> GraphSet:
+    """Aligned complete graphs in which one connection goes with the class."""
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.normal(size=(len(y), n, n)), 1)
+    upper[:, 0, 1] += gap * np.unique(y, return_inverse=True)[1]
+    return GraphSet.from_arrays(upper + upper.transpose(0, 2, 1), y=y, aligned=True)
+
+
+def shallow(kind: str, **more: Any) -> ShallowGraphClassifier:
+    return ShallowGraphClassifier(kind, **{"n_estimators": 20, "random_state": 0} | more)
+
+
+# ------------------------------------------------------------------- vectors
+
+
+def test_the_connectivity_vector_is_the_upper_triangle() -> None:
+    matrix = np.array([[0, 1, 2], [1, 0, -3], [2, -3, 0]])
+    graphs = GraphSet.from_arrays(np.stack([matrix, 2 * matrix]), aligned=True)
+    np.testing.assert_array_equal(connectivity_vector(graphs), [[1, 2, -3], [2, 4, -6]])
+    with pytest.raises(ValueError, match="needs aligned graphs"):
+        connectivity_vector(make_ba2motifs(4, random_state=0))
+    assert connectivity_vector(graphs[[]]).shape[0] == 0
+
+
+def by_networkx(graph: nx.Graph, weights: np.ndarray) -> list[float]:
+    degree = np.array([d for _, d in graph.degree()])
+    edge = np.array([w for _, _, w in graph.edges(data="weight")]) if graph.number_of_edges() else np.zeros(1)
+    squares = sum(len(c) == 4 for c in nx.simple_cycles(graph, length_bound=4))
+    values = {
+        "nodes": len(graph),
+        "edges": graph.number_of_edges(),
+        "density": nx.density(graph),
+        "degree mean": degree.mean(),
+        "degree std": degree.std(),
+        "degree max": degree.max(),
+        "leaves": np.mean(degree == 1),
+        "isolated": np.mean(degree == 0),
+        "strength mean": weights.sum(0).mean(),
+        "strength std": weights.sum(0).std(),
+        "weight mean": edge.mean(),
+        "weight std": edge.std(),
+        "triangles": sum(nx.triangles(graph).values()) / 3,
+        "clustering": nx.average_clustering(graph),
+        "squares": squares,
+    }
+    return [float(values[name]) for name in STATISTICS]
+
+
+def test_statistics_agree_with_networkx() -> None:
+    rng = np.random.default_rng(0)
+    uppers = [
+        np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < p), 1)
+        for n, p in [(1, 0.5), (2, 1.0), (5, 0.0), (7, 0.5), (9, 0.3), (6, 1.0)]
+    ]
+    x = [rng.normal(size=(len(u), 2)) for u in uppers]
+    graphs = GraphSet.from_arrays([u + u.T for u in uppers], x)
+    statistics = graph_statistics(graphs)
+    assert statistics.shape == (6, len(STATISTICS) + 6)
+    for row, graph, features in zip(statistics, graphs, x, strict=True):
+        expected = by_networkx(nx.from_numpy_array(graph.weights), graph.weights)
+        np.testing.assert_allclose(row[: len(STATISTICS)], expected, rtol=1e-4, atol=1e-6)
+        moments = [features.sum(0), features.mean(0), features.std(0)]
+        np.testing.assert_allclose(row[len(STATISTICS) :], np.concatenate(moments), rtol=1e-4, atol=1e-6)
+
+
+def test_statistics_do_not_depend_on_the_order_of_nodes_or_graphs() -> None:
+    graphs = make_ba2motifs(12, random_state=0)
+    rng = np.random.default_rng(0)
+    orders = [rng.permutation(n) for n in graphs.n_nodes]
+    moved = GraphSet.from_arrays(
+        [g.weights[np.ix_(o, o)] for g, o in zip(graphs, orders, strict=True)],
+        [g.x[o] for g, o in zip(graphs, orders, strict=True)],
+    )
+    np.testing.assert_allclose(graph_statistics(moved), graph_statistics(graphs), atol=1e-9)
+    order = rng.permutation(12)
+    np.testing.assert_array_equal(graph_statistics(graphs[order]), graph_statistics(graphs)[order])
+    assert graph_statistics(graphs[[]]).shape == (0, len(STATISTICS) + 3 * graphs.n_features)
+
+
+# ---------------------------------------------------------------- classifiers
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_aligned_graphs_are_read_by_their_connections(kind: str) -> None:
+    y = np.arange(90) % 2
+    train, test = brains(y, gap=4.0), brains(y, gap=4.0, seed=1)
+    model = shallow(kind).fit(train)
+    assert model.settings_["features"] == "connectivity"
+    assert model.score(test, y) >= 0.85
+    assert shallow(kind, features="statistics").fit(train).settings_["features"] == "statistics"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_graphs_are_read_by_their_statistics(kind: str) -> None:
+    graphs = make_ba2motifs(60, random_state=0)  # a house has a triangle, a cycle none
+    model = shallow(kind).fit(graphs)
+    assert model.settings_["features"] == "statistics"
+    assert model.score(make_ba2motifs(30, random_state=1), make_ba2motifs(30, random_state=1).y) >= 0.95
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", SVMS)
+def test_probabilities_of_an_svm_say_what_it_decides(kind: str, n_classes: int) -> None:
+    y = np.array(["a", "b", "c"])[np.arange(60) % n_classes]
+    train, test = brains(y), brains(y, seed=1)
+    model = shallow(kind).fit(train)
+    scaler = StandardScaler().fit(connectivity_vector(train))
+    make = {"linear-svm": LinearSVC, "rbf-svm": SVC}[kind]
+    svm = make(C=model.settings_["C"], random_state=0, max_iter=20_000)
+    svm.fit(scaler.transform(connectivity_vector(train)), y)
+    values = svm.decision_function(scaler.transform(connectivity_vector(test)))
+    decided = svm.classes_[(values > 0).astype(int) if n_classes == 2 else values.argmax(1)]
+    np.testing.assert_array_equal(model.predict(test), decided)
+    np.testing.assert_array_equal(model.classes_[model.predict_proba(test).argmax(1)], decided)
+
+
+def test_probabilities_of_an_svm_are_fitted_on_graphs_it_did_not_see() -> None:
+    noise = brains(np.arange(60) % 2, n=30, gap=0.0)  # 435 entries of noise: separable, and nothing in it
+    for kind in SVMS:
+        model = shallow(kind).fit(noise)
+        assert model.score(noise, noise.y) > 0.9, "it knows its training graphs by heart"
+        surprise = np.abs(model.predict_proba(brains(noise.y, n=30, gap=0.0, seed=1)) - 0.5).mean()
+        assert surprise < 0.2, "yet claims to know little"
+    clear = brains(np.arange(60) % 2, gap=6.0)
+    sure = shallow("linear-svm").fit(clear).predict_proba(brains(clear.y, gap=6.0, seed=1))
+    assert np.abs(sure - 0.5).mean() > 0.4
+
+
+def test_the_temperature_is_the_best_on_folds_of_the_training_graphs() -> None:
+    graphs = brains(np.arange(90) % 2, gap=2.0)
+    model = shallow("linear-svm", C=0.01).fit(graphs)
+    x, y = connectivity_vector(graphs), graphs.y
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    values = np.empty(90)
+    for train, test in StratifiedKFold(3, shuffle=True, random_state=seed).split(x, y):
+        scaler = StandardScaler().fit(x[train])
+        svm = LinearSVC(C=0.01, max_iter=20_000, random_state=seed).fit(scaler.transform(x[train]), y[train])
+        values[test] = svm.decision_function(scaler.transform(x[test]))
+
+    def loss(factor: float) -> float:
+        p = softmax(factor * np.stack([-values, values], 1) / 2, axis=1)
+        return -np.log(p[np.arange(90), y]).mean()
+
+    best = model.settings_["temperature"]
+    assert loss(best) <= min(loss(0.9 * best), loss(1.1 * best)) + 1e-9
+
+
+def test_c_is_chosen_inside_the_training_graphs_or_given() -> None:
+    graphs = brains(np.arange(60) % 2)
+    assert shallow("lasso", C=0.5).fit(graphs).settings_["C"] == 0.5
+    chosen = {shallow("linear-svm").fit(brains(np.arange(60) % 2, gap=g)).settings_["C"] for g in (0.3, 6.0)}
+    assert all(0 < C < 10 for C in chosen)
+    coefficients = shallow("lasso").fit(brains(np.arange(60) % 2, gap=4.0)).pipeline_[-1].coef_
+    assert np.abs(coefficients).argmax() == 0 and (coefficients == 0).mean() > 0.3
+
+
+def test_lasso_is_l1_logistic_regression() -> None:
+    graphs = brains(np.arange(60) % 2, gap=2.0)
+    x = StandardScaler().fit_transform(connectivity_vector(graphs))
+    l1 = {"penalty": "l1"} if LogisticRegression().penalty == "l2" else {"l1_ratio": 1.0}
+    by_hand = LogisticRegression(C=0.3, solver="liblinear", tol=1e-6, **l1).fit(x, graphs.y)
+    ours = shallow("lasso", C=0.3).fit(graphs).predict_proba(graphs)
+    np.testing.assert_allclose(ours, by_hand.predict_proba(x), atol=0.02)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_to_learn_is_no_error(kind: str) -> None:
+    same = GraphSet.from_arrays(np.ones((12, 4, 4)), y=np.arange(12) % 2, aligned=True)
+    proba = shallow(kind).fit(same).predict_proba(same)
+    np.testing.assert_allclose(proba, 0.5, atol=0.1)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "svm"}, "kind must be one of 'linear-svm', 'rbf-svm', 'random-forest', 'lasso', got 'svm'"),
+    ({"features": "connectivity"}, "needs aligned graphs"),
+    ({"features": "all"}, "features must be one of"),
+    ({"C": 0}, r"C must lie in \(0, inf\), got 0"),
+    ({"C": "large"}, "C must lie in"),
+    ({"n_estimators": 0}, "n_estimators must be a whole number of at least 1, got 0"),
+]
+
+
+@pytest.mark.parametrize(("params", "words"), BAD, ids=[str(b[0]) for b in BAD])
+def test_bad_parameters_are_refused_by_name(params: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        ShallowGraphClassifier(**params).fit(make_ba2motifs(8, random_state=0))
+
+
+def test_graphs_of_other_nodes_are_refused() -> None:
+    graphs = brains(np.arange(12) % 2)
+    model = shallow("lasso").fit(
+        GraphSet.from_arrays(graphs.batch().adj.numpy(), np.ones((12, 8, 1)), graphs.y, aligned=True)
+    )
+    fewer = GraphSet.from_arrays(np.ones((2, 5, 5)), np.ones((2, 5, 1)), aligned=True)
+    with pytest.raises(ValueError, match=r"got aligned graphs of 5 nodes.*learnt from aligned graphs of 8"):
+        model.predict(fewer)
+    with pytest.raises(ValueError, match="got graphs that are not aligned"):
+        model.predict(GraphSet.from_arrays(np.ones((2, 8, 8)), np.ones((2, 8, 1))))
+
+
+# -------------------------------------------------------------------- on disk
+
+
+class Evil:
+    """Would run when unpickled."""
+
+    def __reduce__(self) -> Any:
+        return (print, ("run",))
+
+
+def foreign_type(folder: Path) -> None:
+    import skops.io
+
+    skops.io.dump({"a": Path("x")}, folder / "model.skops")
+
+
+def other_pipeline(folder: Path) -> None:
+    import skops.io
+
+    skops.io.dump(StandardScaler(), folder / "model.skops")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def forget(folder: Path, name: str) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    del config[name]
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "cut": (lambda f: cut(f / "model.skops"), r"model\.skops is damaged .*save the model again"),
+    "empty": (lambda f: (f / "model.skops").write_bytes(b""), r"model\.skops is damaged"),
+    "pickle": (lambda f: (f / "model.skops").write_bytes(pickle.dumps(Evil())), r"model\.skops is damaged"),
+    "foreign type": (foreign_type, r"was not written by cignn and is not loaded: it holds pathlib"),
+    "other object": (other_pipeline, "is damaged: config and weights do not fit"),
+    "missing": (lambda f: (f / "model.skops").unlink(), r"model\.skops is missing"),
+    "no classes": (lambda f: forget(f, "classes"), "is damaged: .*classes"),
+    "no nodes": (lambda f: forget(f, "n_nodes"), "is damaged: .*n_nodes"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "words"), DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_damaged_or_foreign_model_is_refused_in_one_line(
+    tmp_path: Path, spoil: Callable[[Path], Any], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shallow("linear-svm").fit(brains(np.arange(12) % 2)).save(tmp_path / "model")
+    spoil(tmp_path / "model")
+    with pytest.raises(ValueError, match=words) as caught:
+        load_model(tmp_path / "model")
+    assert "\n" not in str(caught.value) and str(tmp_path / "model") in str(caught.value)
+    assert capsys.readouterr().out == "", "nothing of the file was run"
+
+
+def test_a_model_folder_can_change_its_kind(tmp_path: Path) -> None:
+    graphs = brains(np.arange(12) % 2)
+    for kind in ("random-forest", "lasso"):
+        model = shallow(kind).fit(graphs)
+        model.save(tmp_path / "model")
+        np.testing.assert_array_equal(
+            load_model(tmp_path / "model").predict_proba(graphs), model.predict_proba(graphs)
+        )
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["config.json", "model.skops"]
