@@ -18,27 +18,33 @@ AUTO_DENSITY = 0.1  # of aligned graphs, which are often complete
 RUNNING = ("class_weight", "validation_fraction", "checkpoint", "device", "verbose", "random_state")
 
 
-def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
-    """Return the settings of a GNN with its head and its training, checked, "auto" resolved for ``graphs``.
+def training_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
+    """Return an estimator's parameters without those of `RUNNING`, those of the training checked.
 
-    params : the estimator's parameters, those of `RUNNING` left out of the answer.
+    These are batch_size, epochs ("auto" resolved for ``graphs``), learning_rate, weight_decay and averaging.
     """
     settings = {name: value for name, value in params.items() if name not in RUNNING}
+    whole(settings, "batch_size", 1)
+    if isinstance(settings["epochs"], str) and settings["epochs"] == "auto":
+        settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
+    whole(settings, "epochs", 1)
+    within(settings, "averaging", 0, 1, include_low=True)
+    within(settings, "learning_rate", 0, math.inf)
+    within(settings, "weight_decay", 0, math.inf, include_low=True)
+    return settings
+
+
+def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
+    """Return `training_settings` with those of a GNN and its head checked too, "auto" resolved."""
+    settings = training_settings(params, graphs)
     choices: dict[str, Collection[Any]] = {"kind": LAYERS, "readout": READOUTS}
     for name, options in choices.items():
         if name in settings:
             choice(settings, name, options)
-    whole(settings, "batch_size", 1)
-    if settings["epochs"] == "auto":
-        settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
-    whole(settings, "epochs", 1)
     settings["hidden"] = layer_widths(settings, "hidden")
     settings["head_hidden"] = widths(settings, "head_hidden")
     within(settings, "dropout", 0, 1, include_low=True)
-    within(settings, "averaging", 0, 1, include_low=True)
-    within(settings, "learning_rate", 0, math.inf)
-    within(settings, "weight_decay", 0, math.inf, include_low=True)
-    if settings["density"] == "auto":
+    if isinstance(settings["density"], str) and settings["density"] == "auto":
         settings["density"] = AUTO_DENSITY if graphs.aligned else None
     within(settings, "density", 0, 1, include_high=True, optional=True)
     return settings

@@ -62,7 +62,7 @@ KINDS: dict[str, Kind] = {
         lambda x, y: [value / x.shape[1] for value in (0.1, 1.0, 10.0, 100.0)],
     ),
     "rbf-svm": Kind(
-        lambda settings, seed, n_classes: SVC(kernel="rbf", gamma="scale"),
+        lambda settings, seed, n_classes: SVC(kernel="rbf", random_state=seed),
         lambda x, y: [0.3, 1.0, 3.0, 10.0],
     ),
     "random-forest": Kind(
