@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
-from benchmarks import connectome, explaining, information, scaling, training_step
+from benchmarks import classifiers, connectome, explaining, information, scaling, training_step
 from benchmarks.timing import Quartiles, Row
 from cignn.estimators.base import resolve_device
 
 BENCHMARKS = {
     "training_step": training_step.measure,
+    "classifiers": classifiers.measure,
     "explaining": explaining.measure,
     "information": information.measure,
     "scaling": scaling.measure,
