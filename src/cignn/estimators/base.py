@@ -209,7 +209,7 @@ class NeuralGraphClassifier(GraphClassifier):
         return read_weights(path)
 
     @classmethod
-    def _from_saved(cls, config: dict[str, Any], content: dict[str, torch.Tensor]) -> Self:
+    def _from_saved(cls, config: dict[str, Any], weights: dict[str, torch.Tensor]) -> Self:
         estimator = cls._from_config(config)
         estimator.best_epoch_ = config["best_epoch"]
         estimator.history_ = pd.DataFrame(**config["history"])
@@ -218,7 +218,7 @@ class NeuralGraphClassifier(GraphClassifier):
             members = estimator.settings_.get("members", 1)
             networks: list[Any] = [estimator._build(*sizes) for _ in range(members)]
         network = networks[0] if members == 1 else Committee(networks)
-        network.load_state_dict(content)
+        network.load_state_dict(weights)
         try:
             device = resolve_device(estimator.device)
         except ValueError:  # trained on a device that this machine does not have
