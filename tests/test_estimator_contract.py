@@ -246,8 +246,6 @@ def test_a_clone_is_not_fitted_and_learns_the_same(name: str) -> None:
 
 @every
 def test_it_can_be_copied_and_sent_to_another_process(name: str) -> None:
-    if name == "dummy":
-        pytest.skip("lives in a test")
     model, graphs = fitted(name, "aligned"), graphs_of("aligned")
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(other.predict_proba(graphs), model.predict_proba(graphs))
