@@ -52,6 +52,13 @@ class Stacked(NamedTuple):
         """Weights (b, n, n) and features (b, n, d) of the graphs at ``index``."""
         return self.weights[index], self.x[index]
 
+    def keep_edges(self, keep: np.ndarray) -> Stacked:
+        """Keep some of all edges, keep : (all edges,) bool, graph by graph; the truth of node pairs stays."""
+        present = (self.weights != 0) & _above_diagonal(self.weights.shape[1])
+        present[present] = keep  # in the order of ``edges``
+        present |= present.transpose(0, 2, 1)
+        return Stacked(self.weights * present, self.x, self.truth)
+
     def edge_truth(self) -> np.ndarray | None:
         """(g, n, n), a view that must not be written where the truth is kept once."""
         return None if self.truth is None else np.broadcast_to(self.truth, self.weights.shape)
@@ -112,6 +119,13 @@ class Ragged(NamedTuple):
         weights[graph, source, target] = value
         weights[graph, target, source] = value
         return weights, x
+
+    def keep_edges(self, keep: np.ndarray) -> Ragged:
+        """Keep some of all edges, keep : (all edges,) bool, graph by graph."""
+        edge_ptr = np.concatenate([[0], np.cumsum(keep)])[self.edge_ptr]
+        weight = None if self.weight is None else self.weight[keep]
+        truth = None if self.truth is None else self.truth[keep]
+        return Ragged(self.node_ptr, edge_ptr, self.pairs[keep], weight, self.x, truth)
 
     def edge_truth(self) -> np.ndarray | list[np.ndarray] | None:
         """One (n, n) matrix per graph, stacked where sizes agree."""

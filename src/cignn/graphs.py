@@ -427,6 +427,23 @@ class GraphSet:
         """Return the same graphs with other labels."""
         return GraphSet(self._store, y, self.groups, self.node_names, self.meta, self.node_meta)  # type: ignore[arg-type]
 
+    def with_edges(self, keep: Sequence[np.ndarray]) -> GraphSet:
+        """Return the same graphs with only some of their edges; nodes and their features stay as they are.
+
+        keep : one (e,) bool mask per graph, aligned with ``edges(i)``.
+        """
+        if len(keep) != len(self):
+            raise ValueError(f"keep must have one mask per graph ({len(self)}), got {len(keep)}.")
+        masks = [np.asarray(mask) for mask in keep]
+        for i, (mask, edges) in enumerate(zip(masks, self.n_edges, strict=True)):
+            if mask.shape != (edges,) or (mask.dtype != bool and mask.size):
+                raise ValueError(
+                    f"keep of graph {i} must be {edges} truths, got {mask.dtype} of shape {mask.shape}."
+                )
+        flat = np.concatenate([np.empty(0, bool), *(mask.astype(bool) for mask in masks)])
+        store = self._store.keep_edges(flat)
+        return GraphSet(store, self.y, self.groups, self.node_names, self.meta, self.node_meta)
+
     def digest(self) -> str:
         """Return a fingerprint of graphs and labels: equal data, equal digest, however they are kept.
 

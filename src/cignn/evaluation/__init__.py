@@ -1,6 +1,48 @@
 """How good a classifier and its explanations are."""
 
 from cignn.evaluation.classification import classification_scores
+from cignn.evaluation.consistency import (
+    Agreement,
+    PermutationCheck,
+    agreement,
+    agreement_table,
+    label_permutation_check,
+    rank_correlation,
+    stability,
+    top_overlap,
+)
 from cignn.evaluation.explanation import explanation_roc_auc, precision_at_k
+from cignn.evaluation.faithfulness import (
+    ExplanationCurve,
+    Fidelity,
+    RemovalCurve,
+    characterisation_score,
+    explanation_accuracy,
+    fidelity,
+    heaviest_edges,
+    removal_curve,
+    sparsity,
+)
 
-__all__ = ["classification_scores", "explanation_roc_auc", "precision_at_k"]
+__all__ = [
+    "Agreement",
+    "ExplanationCurve",
+    "Fidelity",
+    "PermutationCheck",
+    "RemovalCurve",
+    "agreement",
+    "agreement_table",
+    "characterisation_score",
+    "classification_scores",
+    "explanation_accuracy",
+    "explanation_roc_auc",
+    "fidelity",
+    "heaviest_edges",
+    "label_permutation_check",
+    "precision_at_k",
+    "rank_correlation",
+    "removal_curve",
+    "sparsity",
+    "stability",
+    "top_overlap",
+]

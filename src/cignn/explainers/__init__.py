@@ -1,5 +1,44 @@
-"""Explainers of graph classifiers and the one result type they share."""
+"""Explainers of graph classifiers, one interface, and the one result type they share."""
 
+from cignn.explainers.base import Explainer, NetworkExplainer
+from cignn.explainers.gnn_explainer import GNNExplainer
+from cignn.explainers.references import (
+    BuiltInExplainer,
+    ConnectivityExplainer,
+    DegreeExplainer,
+    GradientExplainer,
+    RandomExplainer,
+)
 from cignn.explanations import Explanation, Explanations
 
-__all__ = ["Explanation", "Explanations"]
+EXPLAINERS: dict[str, type[Explainer]] = {
+    "gnn-explainer": GNNExplainer,
+    "built-in": BuiltInExplainer,
+    "random": RandomExplainer,
+    "degree": DegreeExplainer,
+    "connectivity": ConnectivityExplainer,
+    "gradient": GradientExplainer,
+}
+
+
+def make_explainer(name: str, **params: object) -> Explainer:
+    """Make an explainer by its name in `EXPLAINERS`: ``make_explainer("gnn-explainer", steps=300)``."""
+    if name not in EXPLAINERS:
+        raise ValueError(f"name must be one of {', '.join(map(repr, EXPLAINERS))}, got {name!r}.")
+    return EXPLAINERS[name](**params)
+
+
+__all__ = [
+    "EXPLAINERS",
+    "BuiltInExplainer",
+    "ConnectivityExplainer",
+    "DegreeExplainer",
+    "Explainer",
+    "Explanation",
+    "Explanations",
+    "GNNExplainer",
+    "GradientExplainer",
+    "NetworkExplainer",
+    "RandomExplainer",
+    "make_explainer",
+]

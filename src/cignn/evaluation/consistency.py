@@ -1,0 +1,150 @@
+"""Explanations against each other: over seeds, between explainers, and with a model that learnt nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from cignn.evaluation.explanation import explanation_roc_auc
+from cignn.evaluation.faithfulness import edge_ranks
+from cignn.explanations import Explanations
+from cignn.graphs import GraphSet
+
+if TYPE_CHECKING:
+    from cignn.explainers import Explainer
+
+
+class Agreement(NamedTuple):
+    """(g,) rank correlation of all edge weights and overlap of the heaviest edges."""
+
+    rank_correlation: np.ndarray
+    top_overlap: np.ndarray
+
+
+class PermutationCheck(NamedTuple):
+    """Explanations of a model beside those of one trained on permuted labels.
+
+    agreement : of the two; roc_auc, permuted_roc_auc : (g,) against the edge truth, None without one. Good
+    explanations agree little with those of the permuted model and lie well above its area.
+    """
+
+    agreement: Agreement
+    roc_auc: np.ndarray | None
+    permuted_roc_auc: np.ndarray | None
+
+
+def rank_correlation(first: Explanations, second: Explanations) -> np.ndarray:
+    """(g,) Spearman correlation of the edge weights of each graph; NaN where one of them is constant."""
+    _check_same_graphs(first, second)
+    pairs = zip(first.edge_weights, second.edge_weights, strict=True)
+    return np.array([_correlation(rankdata(a), rankdata(b)) for a, b in pairs])
+
+
+def top_overlap(first: Explanations, second: Explanations, k: int = 10) -> np.ndarray:
+    """(g,) share of the k heaviest edges of one that are among those of the other; NaN without edges.
+
+    Graphs with fewer than k edges count half of theirs: all would always overlap.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}.")
+    _check_same_graphs(first, second)
+    counts = first.graphs.n_edges
+    places = np.where(counts > k, k, (counts + 1) // 2)
+    inside = [edge_ranks(ex) < np.repeat(places, counts) for ex in (first, second)]
+    graph = np.repeat(np.arange(len(counts)), counts)
+    shared = np.bincount(graph, inside[0] & inside[1], minlength=len(counts))
+    return np.divide(shared, places, out=np.full(len(counts), np.nan), where=places > 0)
+
+
+def agreement(first: Explanations, second: Explanations, k: int = 10) -> Agreement:
+    """How much two explanations of the same graphs agree, graph by graph."""
+    return Agreement(rank_correlation(first, second), top_overlap(first, second, k))
+
+
+def agreement_table(explanations: Mapping[str, Explanations], k: int = 10) -> pd.DataFrame:
+    """One row per pair of explainers: first, second, rank_correlation, top_overlap, means over graphs."""
+    rows = []
+    for a, b in combinations(explanations, 2):
+        both = agreement(explanations[a], explanations[b], k)
+        rows.append((a, b, _mean(both.rank_correlation), _mean(both.top_overlap)))
+    return pd.DataFrame(rows, columns=["first", "second", *Agreement._fields])
+
+
+def stability(runs: Sequence[Explanations]) -> np.ndarray:
+    """(g,) mean rank correlation of one graph's weights over all pairs of runs (seeds, folds).
+
+    runs : explanations of the same graphs by models trained apart. A constant mask correlates with nothing
+    and counts as 0.
+    """
+    if len(runs) < 2:
+        raise ValueError(f"stability needs at least two runs, got {len(runs)}.")
+    for other in runs[1:]:
+        _check_same_graphs(runs[0], other)
+    out = np.empty(len(runs[0]))
+    for i in range(len(out)):
+        ranks = [rankdata(run.edge_weights[i]) for run in runs]
+        out[i] = np.mean([np.nan_to_num(_correlation(a, b)) for a, b in combinations(ranks, 2)])
+    return out
+
+
+def label_permutation_check(
+    estimator: Any,
+    graphs: GraphSet,
+    explained: GraphSet | None = None,
+    *,
+    explainer: Explainer | None = None,
+    y: np.ndarray | None = None,
+    k: int = 10,
+    random_state: Any = 0,
+) -> PermutationCheck:
+    """Train a clone on permuted labels and compare its explanations with the estimator's own.
+
+    estimator : fitted on ``graphs``; explained : graphs to explain, by default the same; explainer : by
+    default the estimator's own ``explain``; y : labels to permute, by default those of the graphs.
+    """
+    from cignn.explainers import make_explainer
+
+    labels = graphs.y if y is None else np.asarray(y)
+    if labels is None:
+        raise ValueError("the graphs carry no labels to permute; pass y.")
+    explained = graphs if explained is None else explained
+    explainer = make_explainer("built-in") if explainer is None else explainer
+    shuffled = check_random_state(random_state).permutation(labels)
+    blind = clone(estimator).fit(graphs, shuffled)
+    own = clone(explainer).fit(estimator, graphs).explain(explained)
+    permuted = clone(explainer).fit(blind, graphs).explain(explained)
+    areas = [None, None] if explained.edge_truth is None else map(explanation_roc_auc, (own, permuted))
+    return PermutationCheck(agreement(own, permuted, k), *areas)
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Pearson correlation; NaN where either is constant."""
+    if len(a) < 2:
+        return np.nan
+    a, b = a - a.mean(), b - b.mean()
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale > 0 else np.nan
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values[~np.isnan(values)].mean()) if not np.isnan(values).all() else np.nan
+
+
+def _check_same_graphs(first: Explanations, second: Explanations) -> None:
+    if len(first) != len(second):
+        raise ValueError(f"explanations must be of the same graphs, got {len(first)} and {len(second)}.")
+    differ = first.graphs.n_edges != second.graphs.n_edges
+    if differ.any():
+        i = int(differ.argmax())
+        counts = first.graphs.n_edges[i], second.graphs.n_edges[i]
+        raise ValueError(
+            f"explanations must be of the same graphs, graph {i} has {counts[0]} edges in one and {counts[1]} "
+            "in the other."
+        )

@@ -1,0 +1,180 @@
+"""`Explainer`: fit on a trained classifier, then give every edge of every graph a weight."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from torch import nn
+
+from cignn.explainers.edges import EdgeBatch
+from cignn.explanations import Explanations
+from cignn.graphs import GraphSet
+from cignn.nn import GraphModel
+
+T = TypeVar("T")
+
+
+class Explainer(BaseEstimator, ABC):
+    """What every explainer shares.
+
+    A subclass stores its parameters and writes ``_explain``, which gives the edge weights of graphs; one that
+    trains something writes ``_fit`` too. Weights may not depend on what other graphs are explained along.
+
+    Attributes
+    ----------
+    estimator_ : the classifier explained
+    seed_ : the number all chance comes from, drawn from ``random_state`` in ``fit``
+    """
+
+    random_state: Any = None
+    verbose: int = 0
+
+    def fit(self, estimator: Any, graphs: GraphSet) -> Self:
+        """Get ready to explain ``estimator``, which is fitted; methods that learn do so on ``graphs``."""
+        if not isinstance(graphs, GraphSet):
+            raise TypeError(
+                f"expected a GraphSet, got {type(graphs).__name__}; make one with GraphSet.from_arrays."
+            )
+        if not hasattr(estimator, "classes_"):
+            raise NotFittedError(f"this {type(estimator).__name__} is not fitted yet; fit it, then explain it.")
+        self._check(estimator)
+        self.estimator_ = estimator
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with seeded(self.seed_, device_of(estimator)):
+            self._fit(graphs)
+        return self
+
+    def explain(self, graphs: GraphSet) -> Explanations:
+        """Weigh every edge of every graph for the class the estimator predicts."""
+        if not hasattr(self, "estimator_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(estimator, graphs).")
+        if not len(graphs):
+            return Explanations(graphs, [], np.empty(0, self.estimator_.classes_.dtype))
+        return self._explain(graphs)
+
+    def _check(self, estimator: Any) -> None:  # noqa: B027
+        """Refuse an estimator this method cannot explain, and parameters that make no sense."""
+
+    def _fit(self, graphs: GraphSet) -> None:  # noqa: B027
+        """Learn what the method learns; torch is seeded."""
+
+    @abstractmethod
+    def _explain(self, graphs: GraphSet) -> Explanations:
+        """Return the explanations of at least one graph."""
+
+    def _explained(self, graphs: GraphSet, weights: Sequence[np.ndarray]) -> Explanations:
+        """Put weights together with the classes they are for."""
+        return Explanations(graphs, weights, self.estimator_.predict(graphs))
+
+    def _track(self, work: Iterable[T], what: str, total: int) -> Iterator[T]:
+        """Go through ``work`` with a progress bar when verbose."""
+        return track(work, what, total, self.verbose)
+
+
+class NetworkExplainer(Explainer):
+    """An explainer that asks the network inside a classifier: how do logits change with edge weights?
+
+    A subclass writes ``_weigh``, the weights of one batch.
+    """
+
+    batch_size: int = 128
+
+    @property
+    def network_(self) -> GraphModel:
+        """The network explained."""
+        return self.estimator_.network_
+
+    def _check(self, estimator: Any) -> None:
+        if not isinstance(getattr(estimator, "network_", None), GraphModel):
+            raise TypeError(
+                f"{type(self).__name__} explains networks, {type(estimator).__name__} has none; use a neural "
+                'classifier or the explainers "random", "degree" and "connectivity".'
+            )
+        positive(self, "batch_size")
+
+    @abstractmethod
+    def _weigh(self, edges: EdgeBatch) -> torch.Tensor:
+        """(e,) weights in [0, 1] of the undirected edges of a batch."""
+
+    def _explain(self, graphs: GraphSet) -> Explanations:
+        weights: list[np.ndarray] = [np.empty(0)] * len(graphs)
+        batches = graphs.batch_indices(self.batch_size)
+        with frozen(self.network_):
+            for index in self._track(batches, "explaining", len(batches)):
+                edges = self._edges(graphs, index)
+                values = self._weigh(edges).detach().clamp(0, 1).cpu().numpy()
+                for i, part in zip(index, np.split(values, np.cumsum(edges.counts)[:-1]), strict=True):
+                    weights[i] = part
+        return self._explained(graphs, weights)
+
+    def _edges(self, graphs: GraphSet, index: np.ndarray) -> EdgeBatch:
+        """The graphs at ``index`` and their edges, on the network's device."""
+        return EdgeBatch.of(graphs, index, device_of(self.estimator_))
+
+
+# ----------------------------------------------------------------------- helpers
+
+
+def device_of(estimator: Any) -> torch.device:
+    """Where the network of a classifier lies; the CPU where it has none."""
+    network = getattr(estimator, "network_", None)
+    return next(network.parameters()).device if isinstance(network, nn.Module) else torch.device("cpu")
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch inside, leave its state outside as it was."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def frozen(network: nn.Module) -> Iterator[None]:
+    """Let gradients pass through ``network`` but not into it: its weights stay and need none."""
+    wanted = [(p, p.requires_grad) for p in network.parameters()]
+    training = network.training
+    network.eval().requires_grad_(False)
+    try:
+        yield
+    finally:
+        network.train(training)
+        for parameter, needed in wanted:
+            parameter.requires_grad_(needed)
+
+
+def positive(explainer: Explainer, *names: str) -> None:
+    """Refuse parameters that are not positive numbers."""
+    for name in names:
+        value = getattr(explainer, name)
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value!r}.")
+
+
+def not_negative(explainer: Explainer, *names: str) -> None:
+    """Refuse parameters below zero."""
+    for name in names:
+        value = getattr(explainer, name)
+        if not value >= 0:
+            raise ValueError(f"{name} must not be negative, got {value!r}.")
+
+
+def track(work: Iterable[T], what: str, total: int, verbose: int) -> Iterator[T]:
+    """Yield from ``work``, with a progress bar on stderr when verbose."""
+    if not verbose:
+        yield from work
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield from bar.track(work, total=total, description=what)
