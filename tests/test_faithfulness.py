@@ -1,4 +1,4 @@
-"""What must hold for the scores of explanations without a truth: each against an example worked out by hand."""
+"""What must hold for scores of explanations without a truth: each against an example worked out by hand."""
 
 from __future__ import annotations
 

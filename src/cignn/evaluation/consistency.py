@@ -145,6 +145,6 @@ def _check_same_graphs(first: Explanations, second: Explanations) -> None:
         i = int(differ.argmax())
         counts = first.graphs.n_edges[i], second.graphs.n_edges[i]
         raise ValueError(
-            f"explanations must be of the same graphs, graph {i} has {counts[0]} edges in one and {counts[1]} "
-            "in the other."
+            f"explanations must be of the same graphs, graph {i} has {counts[0]} edges in one "
+            f"and {counts[1]} in the other."
         )

@@ -1,7 +1,7 @@
 """Explanations against the classifier they explain: does its decision hang on the heavy edges?
 
-Every function works with any fitted classifier that has ``predict_proba(GraphSet)``. Edges are kept or removed
-for real: nodes and their features stay.
+Every function works with any fitted classifier that has ``predict_proba(GraphSet)``. Edges are kept or
+removed for real: nodes and their features stay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Classifier(Protocol):
 
 
 class ExplanationCurve(NamedTuple):
-    """How often a class stays when only a share of the edges does: shares, accuracy : (s,); auc : its area."""
+    """How often the class stays when a share of the edges does: shares, accuracy : (s,); auc : its area."""
 
     shares: np.ndarray
     accuracy: np.ndarray
@@ -42,7 +42,7 @@ class Fidelity(NamedTuple):
 
 
 class RemovalCurve(NamedTuple):
-    """Each (s,): what is left of the decision when a share of the edges is removed, heaviest first or by chance.
+    """Each (s,): what is left of the decision when a share of edges goes, heaviest first or by chance.
 
     accuracy : how often the class stays (or is right); probability : of that class, the mean over graphs.
     """
@@ -182,7 +182,7 @@ def removal_curve(
     n_random: int = 5,
     random_state: Any = 0,
 ) -> RemovalCurve:
-    """What is left of the decision when the heaviest share of edges is removed, and when edges fall by chance.
+    """What is left of the decision when the heaviest share of edges goes, and when edges go by chance.
 
     y : (g,) labels to be right about; by default the classes predicted on the whole graphs. An explanation
     that matters falls faster than chance, the mean over ``n_random`` orders.
@@ -201,7 +201,11 @@ def removal_curve(
 
 
 def _removed(
-    classifier: Classifier, explanations: Explanations, ranks: np.ndarray, shares: np.ndarray, target: np.ndarray
+    classifier: Classifier,
+    explanations: Explanations,
+    ranks: np.ndarray,
+    shares: np.ndarray,
+    target: np.ndarray,
 ) -> np.ndarray:
     """(2, s): accuracy and probability of the target class, the first edges by ``ranks`` removed."""
     out = np.empty((2, len(shares)))

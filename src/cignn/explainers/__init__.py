@@ -2,6 +2,9 @@
 
 from cignn.explainers.base import Explainer, NetworkExplainer
 from cignn.explainers.gnn_explainer import GNNExplainer
+from cignn.explainers.orphicx import InformationFlow, OrphicX
+from cignn.explainers.pg_explainer import PGExplainer
+from cignn.explainers.rc_explainer import RCExplainer
 from cignn.explainers.references import (
     BuiltInExplainer,
     ConnectivityExplainer,
@@ -13,6 +16,9 @@ from cignn.explanations import Explanation, Explanations
 
 EXPLAINERS: dict[str, type[Explainer]] = {
     "gnn-explainer": GNNExplainer,
+    "pg-explainer": PGExplainer,
+    "rc-explainer": RCExplainer,
+    "orphicx": OrphicX,
     "built-in": BuiltInExplainer,
     "random": RandomExplainer,
     "degree": DegreeExplainer,
@@ -38,7 +44,11 @@ __all__ = [
     "Explanations",
     "GNNExplainer",
     "GradientExplainer",
+    "InformationFlow",
     "NetworkExplainer",
+    "OrphicX",
+    "PGExplainer",
+    "RCExplainer",
     "RandomExplainer",
     "make_explainer",
 ]

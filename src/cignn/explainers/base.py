@@ -44,7 +44,9 @@ class Explainer(BaseEstimator, ABC):
                 f"expected a GraphSet, got {type(graphs).__name__}; make one with GraphSet.from_arrays."
             )
         if not hasattr(estimator, "classes_"):
-            raise NotFittedError(f"this {type(estimator).__name__} is not fitted yet; fit it, then explain it.")
+            raise NotFittedError(
+                f"this {type(estimator).__name__} is not fitted yet; fit it, then explain it."
+            )
         self._check(estimator)
         self.estimator_ = estimator
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -55,15 +57,17 @@ class Explainer(BaseEstimator, ABC):
     def explain(self, graphs: GraphSet) -> Explanations:
         """Weigh every edge of every graph for the class the estimator predicts."""
         if not hasattr(self, "estimator_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(estimator, graphs).")
+            raise NotFittedError(
+                f"this {type(self).__name__} is not fitted yet; call fit(estimator, graphs)."
+            )
         if not len(graphs):
             return Explanations(graphs, [], np.empty(0, self.estimator_.classes_.dtype))
         return self._explain(graphs)
 
-    def _check(self, estimator: Any) -> None:  # noqa: B027
+    def _check(self, estimator: Any) -> None:
         """Refuse an estimator this method cannot explain, and parameters that make no sense."""
 
-    def _fit(self, graphs: GraphSet) -> None:  # noqa: B027
+    def _fit(self, graphs: GraphSet) -> None:
         """Learn what the method learns; torch is seeded."""
 
     @abstractmethod

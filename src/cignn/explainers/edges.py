@@ -40,8 +40,8 @@ class EdgeBatch:
             zlib.crc32(weights[a:b].tobytes(), zlib.crc32(pairs[a:b].tobytes()))
             for a, b in zip(ends - counts, ends, strict=True)
         ]
-        flat = (torch.from_numpy(column).to(device) for column in (graph, *pairs.T.copy()))
-        return cls(batch.to(device), counts, *flat, np.array(seeds))
+        at, source, target = (torch.from_numpy(row).to(device) for row in (graph, *pairs.T.copy()))
+        return cls(batch.to(device), counts, at, source, target, np.array(seeds))
 
     def __len__(self) -> int:
         return len(self.graph)

@@ -40,6 +40,13 @@ class NodeNorm(nn.BatchNorm1d):
         return zero_padding(scaled + self.bias, mask)
 
 
+def folded(linear: nn.Linear, norm: NodeNorm) -> tuple[Tensor, Tensor]:
+    """Weight and bias of the one linear map that ``linear`` and a ``norm`` which no longer learns make."""
+    mean, var = norm.get_buffer("running_mean"), norm.get_buffer("running_var")
+    scale = norm.weight * torch.rsqrt(var + norm.eps)
+    return linear.weight * scale[:, None], torch.addcmul(norm.bias, linear.bias - mean, scale)
+
+
 class GCNLayer(nn.Module):
     """Graph convolution, paper eq. (3): D^-1/2 (A + I) D^-1/2 X W, degrees from absolute weights."""
 
@@ -70,14 +77,19 @@ class GINLayer(nn.Module):
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return (b, n, d_out)."""
-        first = self.first
-        if first.in_features < first.out_features:
-            x = first(torch.baddbmm(x * (1 + self.eps), adj, x))
-        else:
-            x = F.linear(x, first.weight)
-            x = torch.baddbmm(torch.addcmul(first.bias, x, 1 + self.eps), adj, x)
-        x = torch.relu_(self.norm(zero_padding(x, mask), mask))
-        return self.out_norm(zero_padding(self.second(x), mask), mask)
+        if self.training:
+            x = self._sum(x, adj, self.first.weight, self.first.bias)
+            x = torch.relu_(self.norm(zero_padding(x, mask), mask))
+            return self.out_norm(zero_padding(self.second(x), mask), mask)
+        x = torch.relu_(self._sum(x, adj, *folded(self.first, self.norm)))
+        return zero_padding(F.linear(x, *folded(self.second, self.out_norm)), mask)
+
+    def _sum(self, x: Tensor, adj: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Sum over neighbours and the node itself, and the first map."""
+        if weight.shape[1] < weight.shape[0]:
+            return F.linear(torch.baddbmm(x * (1 + self.eps), adj, x), weight, bias)
+        x = F.linear(x, weight)
+        return torch.baddbmm(torch.addcmul(bias, x, 1 + self.eps), adj, x)
 
 
 class GATLayer(nn.Module):

@@ -1,0 +1,207 @@
+"""`OrphicX` (Lin et al. 2022): latent causes of a prediction, and the edges they speak for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cignn.explainers.base import NetworkExplainer, device_of, frozen, not_negative, positive, seeded
+from cignn.explainers.edges import EdgeBatch
+from cignn.explainers.gnn_explainer import binary_entropy
+from cignn.graphs import GraphBatch, GraphSet
+from cignn.nn import LAYERS, GraphEncoder, InnerProduct, Latent
+
+START = 5.0  # logit of an edge at first: from nearly whole graphs the model reads what it read before
+ALIGNED_DENSITY = 0.1  # share of strongest edges the encoder of aligned graphs looks at
+
+
+class InformationFlow(NamedTuple):
+    """Nats about the model's prediction that flow from the causal factors α and from the others, β."""
+
+    alpha: float
+    beta: float
+
+
+class OrphicX(NetworkExplainer):
+    """A graph VAE on the model's input with Z = [α; β]; the mask is decoded from α.
+
+    The objective is the information flow from α to the model's prediction, plus reconstruction, KL and the
+    price of the mask. The flow is that of an intervention: α is set, β drawn from its prior, and the model
+    reads the graph masked by both; its bound H(Ŷ) + E log p(ŷ | do(α)) is maximised. An explanation is the
+    mask of α's mean with β at 0.
+
+    Parameters
+    ----------
+    n_causal, n_noncausal : dimensions of α and β; encoder : "gin", "gcn" or "gat"; hidden : its widths
+    epochs : passes over the graphs of ``fit``; learning_rate : of Adam; train_batch_size : graphs in a step
+    flow_weight, reconstruction, kl_weight, size_weight, entropy_weight : of the terms of the objective;
+        size is the mean weight of an edge
+    n_draws : of β for every α
+    batch_size : graphs explained at a time
+    """
+
+    def __init__(
+        self,
+        n_causal: int = 16,
+        n_noncausal: int = 8,
+        encoder: str = "gin",
+        hidden: tuple[int, ...] = (32, 32),
+        epochs: int = 30,
+        learning_rate: float = 0.005,
+        flow_weight: float = 1.0,
+        reconstruction: float = 0.1,
+        kl_weight: float = 0.001,
+        size_weight: float = 1.0,
+        entropy_weight: float = 0.1,
+        n_draws: int = 2,
+        train_batch_size: int = 32,
+        batch_size: int = 128,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_causal = n_causal
+        self.n_noncausal = n_noncausal
+        self.encoder = encoder
+        self.hidden = hidden
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.flow_weight = flow_weight
+        self.reconstruction = reconstruction
+        self.kl_weight = kl_weight
+        self.size_weight = size_weight
+        self.entropy_weight = entropy_weight
+        self.n_draws = n_draws
+        self.train_batch_size = train_batch_size
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check(self, estimator: Any) -> None:
+        super()._check(estimator)
+        positive(self, "n_causal", "n_noncausal", "epochs", "learning_rate", "n_draws", "train_batch_size")
+        not_negative(self, "flow_weight", "reconstruction", "kl_weight", "size_weight", "entropy_weight")
+        if self.encoder not in LAYERS:
+            raise ValueError(f"encoder must be one of {', '.join(map(repr, LAYERS))}, got {self.encoder!r}.")
+
+    def _fit(self, graphs: GraphSet) -> None:
+        batches = [self._edges(graphs, index) for index in graphs.batch_indices(self.train_batch_size, True)]
+        density = ALIGNED_DENSITY if graphs.aligned else None
+        self.vae_ = CausalVAE(
+            graphs.n_features, self.n_causal, self.n_noncausal, self.encoder, self.hidden, density
+        ).to(batches[0].graph.device)
+        optimiser = torch.optim.Adam(self.vae_.parameters(), lr=self.learning_rate, fused=True)
+        with frozen(self.network_):
+            with torch.no_grad():
+                targets = [self.network_.read(edges.batch).argmax(1) for edges in batches]
+            for _ in self._track(range(self.epochs), "training OrphicX", self.epochs):
+                for i in torch.randperm(len(batches)).tolist():
+                    loss = self._loss(batches[i], targets[i])
+                    optimiser.zero_grad(set_to_none=True)
+                    loss.backward()
+                    optimiser.step()
+        self.vae_.eval().requires_grad_(False)
+
+    def _loss(self, edges: EdgeBatch, target: Tensor) -> Tensor:
+        batch, vae = edges.batch, self.vae_
+        latent = vae.encode(self.network_.features(batch), batch)
+        z = latent.sample()
+        read = self._log_prob(edges, z[..., : self.n_causal], None, self.n_draws)
+        flow = read.gather(1, target[:, None]).mean()
+        logits = edges.read(vae.mask_logits(z[..., : self.n_causal]))
+        mask = torch.sigmoid(logits)
+        share = 1 / (edges.count(torch.as_tensor(edges.counts, device=z.device)) * len(batch))
+        terms = {
+            "flow": -self.flow_weight * flow,
+            "adjacency": self.reconstruction * vae.reconstruction_loss(z, batch),
+            "kl": self.kl_weight * _kl(latent, batch),
+            "size": self.size_weight * (share * mask).sum(),
+            "entropy": self.entropy_weight * (share * binary_entropy(logits, mask)).sum(),
+        }
+        return torch.stack(list(terms.values())).sum()
+
+    def _log_prob(self, edges: EdgeBatch, alpha: Tensor | None, beta: Tensor | None, n_draws: int) -> Tensor:
+        """(b, classes) log p(y | do(the factor given)), the other drawn from its prior ``n_draws`` times."""
+        shape, device = edges.batch.x.shape[:2], edges.graph.device
+        drawn = []
+        for _ in range(n_draws):
+            a = torch.randn(*shape, self.n_causal, device=device) if alpha is None else alpha
+            b = torch.randn(*shape, self.n_noncausal, device=device) if beta is None else beta
+            weights = torch.sigmoid(self.vae_.mask_logits(a, b))
+            drawn.append(F.log_softmax(self.network_.read(edges.batch, weights), 1))
+        return torch.logsumexp(torch.stack(drawn), 0) - math.log(n_draws)
+
+    def _weigh(self, edges: EdgeBatch) -> Tensor:
+        latent = self.vae_.encode(self.network_.features(edges.batch), edges.batch)
+        return torch.sigmoid(edges.read(self.vae_.mask_logits(latent.mean[..., : self.n_causal])))
+
+    @torch.no_grad()
+    def information_flow(self, graphs: GraphSet, n_draws: int = 20) -> InformationFlow:
+        """Return how many nats about the model's prediction flow from α and from β.
+
+        One factor is set to that of each graph, the other drawn: the flow is the mutual information between
+        the class predicted on the whole graph and the class the model then reads. The most that can flow is
+        the entropy of the predicted classes.
+        """
+        n_classes = len(self.estimator_.classes_)
+        joint = torch.zeros(2, n_classes, n_classes, dtype=torch.float64)
+        with frozen(self.network_), seeded(self.seed_, device_of(self.estimator_)):
+            for index in graphs.batch_indices(self.batch_size):
+                edges = self._edges(graphs, index)
+                target = self.network_.read(edges.batch).argmax(1).cpu()
+                mean = self.vae_.encode(self.network_.features(edges.batch), edges.batch).mean
+                alpha, beta = mean[..., : self.n_causal], mean[..., self.n_causal :]
+                for table, factors in zip(joint, ((alpha, None), (None, beta)), strict=True):
+                    prob = self._log_prob(edges, *factors, n_draws).exp().double().cpu()
+                    table.index_add_(0, target, prob / len(graphs))
+        return InformationFlow(*(mutual_information(table) for table in joint.numpy()))
+
+
+def mutual_information(joint: np.ndarray) -> float:
+    """Mutual information in nats of the rows and columns of a table of probabilities."""
+    independent = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+    there = joint > 0
+    return float((joint[there] * np.log(joint[there] / independent[there])).sum())
+
+
+class CausalVAE(nn.Module):
+    """Encoder to Z = [α; β], the products that decode the adjacency from Z and the mask from α (and β)."""
+
+    def __init__(
+        self, n_features: int, k: int, rest: int, encoder: str, hidden: tuple[int, ...], density: float | None
+    ) -> None:
+        super().__init__()
+        self.k = k
+        self.encoder = GraphEncoder(n_features, k + rest, hidden, encoder, density=density)
+        self.adjacency = InnerProduct(k + rest, True)
+        self.causal = InnerProduct(k, True)
+        self.other = InnerProduct(rest, True)
+        nn.init.constant_(self.causal.bias, START)
+
+    def encode(self, x: Tensor, batch: GraphBatch) -> Latent:
+        """Return the latent Gaussian of every node."""
+        return self.encoder(x, batch.adj, batch.padding)
+
+    def mask_logits(self, alpha: Tensor, beta: Tensor | None = None) -> Tensor:
+        """(b, n, n) edge logits from α, β at 0 where it is left out."""
+        logits = self.causal(alpha)
+        return logits if beta is None else logits + self.other(beta) - self.other.bias
+
+    def reconstruction_loss(self, z: Tensor, batch: GraphBatch) -> Tensor:
+        """Cross-entropy of Â, node pairs with and without an edge counted alike."""
+        pairs = batch.mask[:, :, None] & batch.mask[:, None]
+        pairs = pairs & ~torch.eye(z.shape[1], dtype=torch.bool, device=z.device)
+        there, absent = batch.edge_mask, pairs & ~batch.edge_mask
+        logits = self.adjacency(z)
+        loss = F.softplus(-logits)[there].mean() if there.any() else logits.sum() * 0
+        return loss + (F.softplus(logits)[absent].mean() if absent.any() else logits.sum() * 0)
+
+
+def _kl(latent: Latent, batch: GraphBatch) -> Tensor:
+    """KL(q(Z) ‖ N(0, I)), a mean over real nodes."""
+    kl = 0.5 * (latent.mean.square() + (2 * latent.log_std).exp() - 1) - latent.log_std
+    return kl.sum(-1)[batch.mask].mean()

@@ -1,0 +1,103 @@
+"""`PGExplainer` (Luo et al. 2020): one small network, trained once, that reads masks off node embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cignn.explainers.base import NetworkExplainer, frozen, not_negative, positive
+from cignn.explainers.edges import EdgeBatch
+from cignn.explainers.gnn_explainer import binary_entropy
+from cignn.graphs import GraphSet
+
+DISTANCE = 0.01  # of the uniform draws from 0 and 1: no edge is drawn for sure
+
+
+class PGExplainer(NetworkExplainer):
+    """An MLP on [h_i; h_j] gives the logit of edge ij; explaining a graph is one pass.
+
+    While it learns, edges are drawn from a concrete distribution whose temperature falls; the loss is that of
+    `GNNExplainer`. The logit of an edge is the mean of both directions.
+
+    Parameters
+    ----------
+    epochs : passes over the graphs of ``fit``; learning_rate : of Adam; train_batch_size : graphs in a step
+    hidden : width of the MLP; temperatures : of the draws, first and last
+    size_weight, entropy_weight : prices, as in `GNNExplainer`
+    batch_size : graphs explained at a time
+    """
+
+    def __init__(
+        self,
+        epochs: int = 20,
+        learning_rate: float = 0.01,
+        hidden: int = 64,
+        temperatures: tuple[float, float] = (5.0, 2.0),
+        size_weight: float = 0.001,
+        entropy_weight: float = 0.1,
+        train_batch_size: int = 32,
+        batch_size: int = 128,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.hidden = hidden
+        self.temperatures = temperatures
+        self.size_weight = size_weight
+        self.entropy_weight = entropy_weight
+        self.train_batch_size = train_batch_size
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check(self, estimator: Any) -> None:
+        super()._check(estimator)
+        positive(self, "epochs", "learning_rate", "hidden", "train_batch_size")
+        not_negative(self, "size_weight", "entropy_weight")
+        if len(self.temperatures) != 2 or min(self.temperatures) <= 0:
+            raise ValueError(f"temperatures must be two positive numbers, got {self.temperatures!r}.")
+
+    def _fit(self, graphs: GraphSet) -> None:
+        batches = [self._edges(graphs, index) for index in graphs.batch_indices(self.train_batch_size, True)]
+        with frozen(self.network_):
+            with torch.no_grad():
+                known = [
+                    (self.network_.embed(e.batch), self.network_.read(e.batch).argmax(1)) for e in batches
+                ]
+            self.mlp_ = nn.Sequential(
+                nn.Linear(2 * known[0][0].shape[-1], self.hidden), nn.ReLU(), nn.Linear(self.hidden, 1)
+            ).to(known[0][0].device)
+            optimiser = torch.optim.Adam(self.mlp_.parameters(), lr=self.learning_rate, fused=True)
+            for epoch in self._track(range(self.epochs), "training PGExplainer", self.epochs):
+                first, last = self.temperatures
+                temperature = first * (last / first) ** (epoch / self.epochs)
+                for i in torch.randperm(len(batches)).tolist():
+                    h, target = known[i]
+                    loss = self._loss(batches[i], h, target, temperature)
+                    optimiser.zero_grad(set_to_none=True)
+                    loss.backward()
+                    optimiser.step()
+        self.mlp_.requires_grad_(False)
+
+    def _loss(self, edges: EdgeBatch, h: Tensor, target: Tensor, temperature: float) -> Tensor:
+        """Mean over the graphs of a batch."""
+        noise = torch.rand(len(edges), device=h.device).clamp_(DISTANCE, 1 - DISTANCE).logit_()
+        logits = (self._logits(edges, h) + noise) / temperature
+        mask = torch.sigmoid(logits)
+        counts = torch.as_tensor(edges.counts, device=h.device)
+        fit = F.cross_entropy(self.network_.read(edges.batch, edges.dense(mask)), target, reduction="sum")
+        size = 2 * self.size_weight * mask.sum()
+        entropy = self.entropy_weight * (binary_entropy(logits, mask) / edges.count(counts)).sum()
+        return (fit + size + entropy) / len(edges.batch)
+
+    def _logits(self, edges: EdgeBatch, h: Tensor) -> Tensor:
+        source, target = edges.ends(h)
+        both = self.mlp_(torch.cat([source, target], 1)) + self.mlp_(torch.cat([target, source], 1))
+        return both.squeeze(-1) / 2
+
+    def _weigh(self, edges: EdgeBatch) -> Tensor:
+        return torch.sigmoid(self._logits(edges, self.network_.embed(edges.batch)))

@@ -1,0 +1,386 @@
+"""What must hold for every explainer, and for each that it is its paper's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.peers import PygTwin
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+
+from cignn import CIGNNClassifier, Explanations, GraphSet
+from cignn.datasets import make_ba2motifs
+from cignn.estimators import GNNClassifier
+from cignn.evaluation import explanation_roc_auc
+from cignn.explainers import EXPLAINERS, Explainer, GNNExplainer, RCExplainer, make_explainer
+from cignn.explainers.edges import EdgeBatch
+from cignn.explainers.orphicx import mutual_information
+
+QUICK: dict[str, dict[str, Any]] = {
+    "gnn-explainer": {"steps": 5},
+    "pg-explainer": {"epochs": 2},
+    "rc-explainer": {"epochs": 1, "max_edges": 4},
+    "orphicx": {"epochs": 2, "hidden": (8,)},
+}
+TINY: dict[str, Any] = {"epochs": 2, "head_hidden": (8,), "random_state": 0, "device": "cpu"}
+
+
+def quick(name: str, **params: Any) -> Explainer:
+    return make_explainer(name, random_state=0, **QUICK.get(name, {}) | params)
+
+
+def random_graphs(aligned: bool = False, y: bool = True) -> GraphSet:
+    rng = np.random.default_rng(0)
+    sizes = [7] * 12 if aligned else [5, 8, 6, 9, 7, 4] * 2
+    uppers = [np.triu(rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.6), 1) for n in sizes]
+    x = [rng.normal(size=(n, 3)) for n in sizes]
+    labels = np.array(["a", "b"] * 6) if y else None
+    return GraphSet.from_arrays([upper + upper.T for upper in uppers], x, labels, aligned=aligned)
+
+
+CLASSIFIERS = {
+    "gcn": lambda: GNNClassifier("gcn", hidden=(8, 8), **TINY),
+    "gat": lambda: GNNClassifier("gat", hidden=(8, 8), **TINY),
+    "gin": lambda: GNNClassifier("gin", hidden=(8, 8), **TINY),
+    "ci-gnn": lambda: CIGNNClassifier(encoder_hidden=(8,), classifier_hidden=(8, 8), n_causal=4, **TINY),
+}
+
+
+@pytest.fixture(scope="module")
+def graphs() -> GraphSet:
+    return random_graphs()
+
+
+@pytest.fixture(scope="module")
+def models(graphs: GraphSet) -> dict[str, Any]:
+    return {name: make().fit(graphs) for name, make in CLASSIFIERS.items()}
+
+
+def model_for(name: str, models: dict[str, Any]) -> Any:
+    return models["ci-gnn" if name == "built-in" else "gin"]
+
+
+def assert_close(first: Explanations, second: Explanations) -> None:
+    for a, b in zip(first.edge_weights, second.edge_weights, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-4)
+
+
+# --------------------------------------------------------------------- contract
+
+every_explainer = pytest.mark.parametrize("name", EXPLAINERS)
+
+
+@every_explainer
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_every_explainer_weighs_every_edge_of_every_classifier(
+    name: str, kind: str, models: dict[str, Any], graphs: GraphSet
+) -> None:
+    if name == "built-in" and kind != "ci-gnn":
+        with pytest.raises(TypeError, match="GNNClassifier brings no explanation along; use a post-hoc"):
+            quick(name).fit(models[kind], graphs)
+        return
+    explanations = quick(name).fit(models[kind], graphs).explain(graphs)
+    assert isinstance(explanations, Explanations) and len(explanations) == len(graphs)
+    np.testing.assert_array_equal(explanations.predictions, models[kind].predict(graphs))
+    for ex, graph in zip(explanations, graphs, strict=True):
+        assert np.isfinite(ex.weights).all() and ex.weights.min() >= 0 and ex.weights.max() <= 1
+        np.testing.assert_array_equal(ex.weights, ex.weights.T)
+        assert not ex.weights[graph.weights == 0].any()  # the diagonal included
+    assert np.concatenate(explanations.edge_weights).std() > 0
+
+
+@every_explainer
+def test_the_same_seed_explains_alike_and_the_network_stays(
+    name: str, models: dict[str, Any], graphs: GraphSet
+) -> None:
+    model = model_for(name, models)
+    before = {key: value.clone() for key, value in model.network_.state_dict().items()}
+    state = torch.get_rng_state()
+    explainer = quick(name).fit(model, graphs)
+    first, again = explainer.explain(graphs), explainer.explain(graphs)
+    assert_close(first, again)
+    assert_close(first, clone(explainer).fit(model, graphs).explain(graphs))
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(before[key], value) for key, value in model.network_.state_dict().items())
+    assert all(p.requires_grad for p in model.network_.parameters()) and not model.network_.training
+
+
+@every_explainer
+def test_an_explanation_does_not_depend_on_its_company(
+    name: str, models: dict[str, Any], graphs: GraphSet
+) -> None:
+    explainer = quick(name).fit(model_for(name, models), graphs)
+    together = explainer.explain(graphs)
+    order = [3, 0, 11]
+    assert_close(together[order], explainer.explain(graphs[order]))
+    assert_close(together[[4]], explainer.explain(graphs[[4]]))
+    if hasattr(explainer, "batch_size"):
+        explainer.set_params(batch_size=2)
+        assert_close(together, explainer.explain(graphs))
+
+
+@every_explainer
+def test_odd_graphs_are_explained_too(name: str, models: dict[str, Any], graphs: GraphSet) -> None:
+    explainer = quick(name).fit(model_for(name, models), graphs)
+    one = np.zeros((2, 2))
+    one[0, 1] = one[1, 0] = 1
+    odd = GraphSet.from_arrays(
+        [np.zeros((3, 3)), one, np.zeros((1, 1))], [np.ones((n, 3)) for n in (3, 2, 1)]
+    )
+    assert [len(w) for w in explainer.explain(odd).edge_weights] == [0, 1, 0]
+    assert [len(w) for w in explainer.explain(odd[[0]]).edge_weights] == [0]
+    assert len(explainer.explain(graphs[[]])) == 0
+
+
+@every_explainer
+def test_aligned_graphs_are_explained_too(name: str) -> None:
+    graphs = random_graphs(aligned=True)
+    kind = "ci-gnn" if name == "built-in" else "gin"
+    explainer = quick(name).fit(CLASSIFIERS[kind]().fit(graphs), graphs)
+    assert [len(w) for w in explainer.explain(graphs).edge_weights] == graphs.n_edges.tolist()
+
+
+@every_explainer
+def test_explainers_say_what_is_missing(name: str, models: dict[str, Any], graphs: GraphSet) -> None:
+    with pytest.raises(NotFittedError, match=r"not fitted yet; call fit\(estimator, graphs\)"):
+        quick(name).explain(graphs)
+    with pytest.raises(NotFittedError, match="this GNNClassifier is not fitted yet; fit it, then explain"):
+        quick(name).fit(GNNClassifier(), graphs)
+    with pytest.raises(TypeError, match="expected a GraphSet, got list"):
+        quick(name).fit(model_for(name, models), [1, 2])  # type: ignore[arg-type]
+
+
+@every_explainer
+def test_a_verbose_explainer_shows_how_far_it_is(
+    name: str, models: dict[str, Any], graphs: GraphSet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick(name).fit(model_for(name, models), graphs).explain(graphs)
+    assert capsys.readouterr() == ("", "")
+    if name != "built-in":
+        quick(name, verbose=1).fit(model_for(name, models), graphs).explain(graphs)
+        assert "explaining" in capsys.readouterr().err
+
+
+class Shallow(BaseEstimator):
+    """A classifier without a network."""
+
+    classes_ = np.array(["a", "b"])
+
+    def predict(self, X: GraphSet) -> np.ndarray:
+        return np.array(["a"] * len(X))
+
+
+@pytest.mark.parametrize("name", ["gnn-explainer", "pg-explainer", "rc-explainer", "orphicx", "gradient"])
+def test_what_asks_a_network_needs_one(name: str, graphs: GraphSet) -> None:
+    with pytest.raises(TypeError, match=r"explains networks, Shallow has none; use a neural classifier"):
+        quick(name).fit(Shallow(), graphs)
+
+
+@pytest.mark.parametrize("name", ["random", "degree", "connectivity"])
+def test_references_ask_for_no_network(name: str, graphs: GraphSet) -> None:
+    assert len(quick(name).fit(Shallow(), graphs).explain(graphs)) == len(graphs)
+
+
+BAD = [
+    ("gnn-explainer", {"steps": 0}, "steps must be positive, got 0"),
+    ("gnn-explainer", {"size_weight": -1}, "size_weight must not be negative, got -1"),
+    ("pg-explainer", {"temperatures": (0, 1)}, "temperatures must be two positive numbers"),
+    ("rc-explainer", {"beam": 3}, "beam must be one of 1, 2, 4, 8, 16, got 3"),
+    ("orphicx", {"encoder": "mlp"}, "encoder must be one of 'gcn', 'gat', 'gin', got 'mlp'"),
+    ("gradient", {"batch_size": 0}, "batch_size must be positive, got 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "words"), BAD)
+def test_bad_parameters_are_refused_by_name(
+    name: str, params: dict[str, Any], words: str, models: dict[str, Any], graphs: GraphSet
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        quick(name, **params).fit(models["gin"], graphs)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"name must be one of 'gnn-explainer', .*, got 'lime'"):
+        make_explainer("lime")
+
+
+# ------------------------------------------------------------------- references
+
+
+def test_references_worked_out_by_hand() -> None:
+    adj = np.zeros((4, 4))
+    for i, j, w in [(0, 1, -2.0), (1, 2, 1.0), (1, 3, 0.5)]:
+        adj[i, j] = adj[j, i] = w
+    adj[2, 3] = adj[3, 2] = 0.25
+    graphs = GraphSet.from_arrays([adj])  # edges 01, 12, 13, 23; degrees 1, 3, 2, 2
+    fitted = {name: quick(name).fit(Shallow(), graphs) for name in ("degree", "connectivity", "random")}
+    np.testing.assert_allclose(
+        fitted["degree"].explain(graphs).edge_weights[0], [4 / 5, 1, 1, 4 / 5], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        fitted["connectivity"].explain(graphs).edge_weights[0], [1, 0.5, 0.25, 0.125], rtol=1e-6
+    )
+    twice = GraphSet.from_arrays([adj, 2 * adj])
+    first, second = fitted["random"].explain(twice).edge_weights
+    assert (first != second).any()  # other graphs, other chance
+
+
+def test_the_gradient_is_that_of_finite_differences(models: dict[str, Any], graphs: GraphSet) -> None:
+    network, graph = models["gcn"].network_, graphs[[0]]
+    edges = EdgeBatch.of(graph, np.arange(1))
+    weights = torch.ones(len(edges), dtype=torch.float32)
+
+    def log_prob(values: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return torch.log_softmax(network.read(edges.batch, edges.dense(values)), 1)[0]
+
+    chosen = log_prob(weights).argmax()
+    step = 0.01 * torch.eye(len(edges))
+    slope = torch.stack([log_prob(weights + s)[chosen] - log_prob(weights - s)[chosen] for s in step]).abs()
+    found = quick("gradient").fit(models["gcn"], graphs).explain(graph).edge_weights[0]
+    np.testing.assert_allclose(found, slope / slope.max(), atol=0.02)
+
+
+# -------------------------------------------------- each is recognisably its paper's
+
+
+@pytest.fixture(scope="module")
+def motifs() -> GraphSet:
+    return make_ba2motifs(240, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def gin(motifs: GraphSet) -> GNNClassifier:
+    params = {"hidden": (32, 32, 32), "head_hidden": (16,), "epochs": 30, "learning_rate": 0.005}
+    model = GNNClassifier("gin", averaging=0.9, dropout=0.0, random_state=0, **params).fit(motifs)
+    assert model.score(motifs, motifs.y) > 0.95
+    return model
+
+
+def test_the_twin_in_pyg_gives_the_same_logits(gin: GNNClassifier, motifs: GraphSet) -> None:
+    twin = PygTwin(gin.network_)
+    ours = gin.network_.read(motifs[:20].batch())
+    theirs = torch.cat([twin(data.x, data.edge_index) for data in motifs[:20].to_pyg()])
+    torch.testing.assert_close(ours, theirs, atol=1e-3, rtol=1e-4)
+
+
+def test_gnn_explainer_agrees_with_pyg_s(gin: GNNClassifier, motifs: GraphSet) -> None:
+    """From the same start, one undirected mask and PyG's two directed ones go the same way."""
+    from torch_geometric.explain import Explainer as PygExplainer
+    from torch_geometric.explain import GNNExplainer as PygGNNExplainer
+
+    some = motifs[:12]
+    peer = PygExplainer(
+        PygTwin(gin.network_),
+        PygGNNExplainer(epochs=50, lr=0.05),
+        explanation_type="model",
+        edge_mask_type="object",
+        model_config={"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"},
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        masks = [peer(data.x, data.edge_index).edge_mask.numpy() for data in some.to_pyg()]
+    theirs = Explanations(some, [mask.reshape(2, -1).mean(0) for mask in masks])
+    ours = GNNExplainer(steps=50, learning_rate=0.05, random_state=0).fit(gin, motifs).explain(some)
+    first, second = (np.concatenate(ex.edge_weights) for ex in (ours, theirs))
+    assert np.corrcoef(first, second)[0, 1] > 0.7
+    assert abs(first.mean() - second.mean()) < 0.1
+
+
+def test_a_lighter_mask_costs_the_gnn_explainer_less(gin: GNNClassifier, motifs: GraphSet) -> None:
+    some = motifs[:10]
+    means = [
+        np.concatenate(
+            GNNExplainer(steps=30, learning_rate=0.1, size_weight=size, random_state=0)
+            .fit(gin, motifs)
+            .explain(some)
+            .edge_weights
+        ).mean()
+        for size in (0.0, 0.05, 0.5)
+    ]
+    assert means[0] > means[1] > means[2]
+
+
+def test_rc_explainers_reward_is_the_gain_in_log_probability(gin: GNNClassifier, motifs: GraphSet) -> None:
+    some = motifs[:3]
+    explainer = RCExplainer(epochs=1, max_edges=5, random_state=0).fit(gin, motifs[:32])
+    explanations = explainer.explain(some)
+    for i, reward in enumerate(explainer.reward(explanations)):
+        target = gin.predict(some[[i]])[0]
+        gains = []
+        for k in range(6):
+            kept = np.argsort(-explanations.edge_weights[i])[:k]
+            mask = np.isin(np.arange(some.n_edges[i]), kept)
+            gains.append(np.log(gin.predict_proba(some[[i]].with_edges([mask]))[0, target]))
+        assert reward == pytest.approx(np.mean(np.array(gains[1:]) - gains[0]), abs=1e-3)
+
+
+def test_a_larger_beam_never_earns_less(gin: GNNClassifier, motifs: GraphSet) -> None:
+    some = motifs[:12]
+    explainer = RCExplainer(epochs=1, max_edges=6, random_state=0).fit(gin, motifs[:32])
+    rewards = []
+    for beam in (1, 2, 4, 8):
+        explainer.set_params(beam=beam)
+        rewards.append(explainer.reward(explainer.explain(some)))
+    assert (np.diff(rewards, axis=0) >= -1e-3).all()
+    assert rewards[-1].mean() > rewards[0].mean()
+
+
+def test_rc_explainer_learns_which_edges_gain(gin: GNNClassifier, motifs: GraphSet) -> None:
+    some = motifs[:30]
+    explainer = RCExplainer(epochs=4, max_edges=8, random_state=0).fit(gin, motifs)
+    chance = quick("random").fit(gin, motifs).explain(some)
+    assert explainer.reward(explainer.explain(some)).mean() > explainer.reward(chance).mean() + 0.3
+
+
+def test_orphicx_alpha_carries_the_prediction_and_beta_does_not(gin: GNNClassifier, motifs: GraphSet) -> None:
+    explainer = make_explainer("orphicx", epochs=10, random_state=0).fit(gin, motifs)
+    flow = explainer.information_flow(motifs)
+    assert 0.5 < flow.alpha <= np.log(2) + 1e-6  # nearly all there is to say of two classes
+    assert -1e-6 <= flow.beta < 0.2
+
+
+def test_mutual_information_worked_out_by_hand() -> None:
+    assert mutual_information(np.array([[0.5, 0], [0, 0.5]])) == pytest.approx(np.log(2))
+    assert mutual_information(np.full((2, 2), 0.25)) == pytest.approx(0)
+    assert mutual_information(np.array([[0.3, 0.7], [0, 0]])) == pytest.approx(0)
+
+
+def test_learned_explainers_beat_chance_where_the_truth_is_known(
+    gin: GNNClassifier, motifs: GraphSet
+) -> None:
+    some = motifs[:60]
+    areas = {}
+    for name, params in {"gnn-explainer": {"learning_rate": 0.05}, "gradient": {}, "random": {}}.items():
+        ex = make_explainer(name, random_state=0, **params).fit(gin, motifs).explain(some)
+        areas[name] = np.nanmean(explanation_roc_auc(ex))
+    assert abs(areas["random"] - 0.5) < 0.1
+    assert min(areas["gnn-explainer"], areas["gradient"]) > 0.6
+
+
+# ------------------------------------------------------------- the recipe, followed
+
+
+class FirstEdges(Explainer):
+    """The dummy of the recipe: the earlier an edge stands in its graph, the heavier."""
+
+    def __init__(self, random_state: Any = None, verbose: int = 0) -> None:
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _explain(self, graphs: GraphSet) -> Explanations:
+        return self._explained(graphs, [np.linspace(1, 0, n) for n in graphs.n_edges])
+
+
+def test_the_recipe_makes_an_explainer(
+    models: dict[str, Any], graphs: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXPLAINERS, "first-edges", FirstEdges)
+    test_every_explainer_weighs_every_edge_of_every_classifier("first-edges", "gin", models, graphs)
+    test_the_same_seed_explains_alike_and_the_network_stays("first-edges", models, graphs)
+    test_an_explanation_does_not_depend_on_its_company("first-edges", models, graphs)
+    test_odd_graphs_are_explained_too("first-edges", models, graphs)
+    test_explainers_say_what_is_missing("first-edges", models, graphs)
