@@ -13,11 +13,12 @@ from sklearn.exceptions import NotFittedError
 
 from cignn import CIGNNClassifier, Explanations, GraphSet
 from cignn.datasets import make_ba2motifs
-from cignn.estimators import GNNClassifier
+from cignn.estimators import DIRClassifier, GNNClassifier, SIBClassifier
 from cignn.evaluation import explanation_roc_auc
 from cignn.explainers import EXPLAINERS, Explainer, GNNExplainer, RCExplainer, make_explainer
 from cignn.explainers.edges import EdgeBatch
 from cignn.explainers.orphicx import mutual_information
+from cignn.nn import GraphModel
 
 QUICK: dict[str, dict[str, Any]] = {
     "gnn-explainer": {"steps": 5},
@@ -26,6 +27,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "orphicx": {"epochs": 2, "hidden": (8,)},
 }
 TINY: dict[str, Any] = {"epochs": 2, "head_hidden": (8,), "random_state": 0, "device": "cpu"}
+
+
+NEED_NETWORK = ("gnn-explainer", "pg-explainer", "rc-explainer", "orphicx", "gradient")
 
 
 def quick(name: str, **params: Any) -> Explainer:
@@ -46,6 +50,8 @@ CLASSIFIERS = {
     "gat": lambda: GNNClassifier("gat", hidden=(8, 8), **TINY),
     "gin": lambda: GNNClassifier("gin", hidden=(8, 8), **TINY),
     "ci-gnn": lambda: CIGNNClassifier(encoder_hidden=(8,), classifier_hidden=(8, 8), n_causal=4, **TINY),
+    "sib": lambda: SIBClassifier(hidden=(16, 16), **TINY | {"head_hidden": ()}),
+    "dir": lambda: DIRClassifier(hidden=(8, 8), scorer_hidden=(8,), **TINY),
 }
 
 
@@ -78,10 +84,12 @@ every_explainer = pytest.mark.parametrize("name", EXPLAINERS)
 def test_every_explainer_weighs_every_edge_of_every_classifier(
     name: str, kind: str, models: dict[str, Any], graphs: GraphSet
 ) -> None:
-    if name == "built-in" and kind != "ci-gnn":
+    if name == "built-in" and kind in ("gcn", "gat", "gin"):
         with pytest.raises(TypeError, match="GNNClassifier brings no explanation along; use a post-hoc"):
             quick(name).fit(models[kind], graphs)
         return
+    if name in NEED_NETWORK and not isinstance(models[kind].network_, GraphModel):
+        pytest.skip(f"the network of {kind} does not answer read and embed")
     explanations = quick(name).fit(models[kind], graphs).explain(graphs)
     assert isinstance(explanations, Explanations) and len(explanations) == len(graphs)
     np.testing.assert_array_equal(explanations.predictions, models[kind].predict(graphs))
@@ -173,7 +181,7 @@ class Shallow(BaseEstimator):
         return np.array(["a"] * len(X))
 
 
-@pytest.mark.parametrize("name", ["gnn-explainer", "pg-explainer", "rc-explainer", "orphicx", "gradient"])
+@pytest.mark.parametrize("name", NEED_NETWORK)
 def test_what_asks_a_network_needs_one(name: str, graphs: GraphSet) -> None:
     with pytest.raises(TypeError, match=r"explains networks, Shallow has none; use a neural classifier"):
         quick(name).fit(Shallow(), graphs)
@@ -273,21 +281,25 @@ def test_gnn_explainer_agrees_with_pyg_s(gin: GNNClassifier, motifs: GraphSet) -
     from torch_geometric.explain import GNNExplainer as PygGNNExplainer
 
     some = motifs[:12]
+    explainer = GNNExplainer(steps=60, learning_rate=0.05, random_state=0).fit(gin, motifs)
+    starts = iter([explainer.start(EdgeBatch.of(some, np.array([i]))).tile(2) for i in range(len(some))])
+
+    class Peer(PygGNNExplainer):
+        def _initialize_masks(self, x: torch.Tensor, edge_index: torch.Tensor) -> None:
+            self.edge_mask = torch.nn.Parameter(next(starts))
+
     peer = PygExplainer(
         PygTwin(gin.network_),
-        PygGNNExplainer(epochs=50, lr=0.05),
+        Peer(epochs=60, lr=0.05),
         explanation_type="model",
         edge_mask_type="object",
         model_config={"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"},
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        masks = [peer(data.x, data.edge_index).edge_mask.numpy() for data in some.to_pyg()]
-    theirs = Explanations(some, [mask.reshape(2, -1).mean(0) for mask in masks])
-    ours = GNNExplainer(steps=50, learning_rate=0.05, random_state=0).fit(gin, motifs).explain(some)
-    first, second = (np.concatenate(ex.edge_weights) for ex in (ours, theirs))
-    assert np.corrcoef(first, second)[0, 1] > 0.7
-    assert abs(first.mean() - second.mean()) < 0.1
+    masks = [peer(data.x, data.edge_index).edge_mask.numpy() for data in some.to_pyg()]
+    theirs = np.concatenate([mask.reshape(2, -1).mean(0) for mask in masks])
+    ours = np.concatenate(explainer.explain(some).edge_weights)
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.9
+    assert np.abs(ours - theirs).mean() < 0.1
 
 
 def test_a_lighter_mask_costs_the_gnn_explainer_less(gin: GNNClassifier, motifs: GraphSet) -> None:
@@ -333,11 +345,11 @@ def test_rc_explainer_learns_which_edges_gain(gin: GNNClassifier, motifs: GraphS
     some = motifs[:30]
     explainer = RCExplainer(epochs=4, max_edges=8, random_state=0).fit(gin, motifs)
     chance = quick("random").fit(gin, motifs).explain(some)
-    assert explainer.reward(explainer.explain(some)).mean() > explainer.reward(chance).mean() + 0.3
+    assert explainer.reward(explainer.explain(some)).mean() > 1.5 * explainer.reward(chance).mean() > 0
 
 
 def test_orphicx_alpha_carries_the_prediction_and_beta_does_not(gin: GNNClassifier, motifs: GraphSet) -> None:
-    explainer = make_explainer("orphicx", epochs=10, random_state=0).fit(gin, motifs)
+    explainer = make_explainer("orphicx", epochs=15, learning_rate=0.02, random_state=0).fit(gin, motifs)
     flow = explainer.information_flow(motifs)
     assert 0.5 < flow.alpha <= np.log(2) + 1e-6  # nearly all there is to say of two classes
     assert -1e-6 <= flow.beta < 0.2
@@ -353,12 +365,13 @@ def test_learned_explainers_beat_chance_where_the_truth_is_known(
     gin: GNNClassifier, motifs: GraphSet
 ) -> None:
     some = motifs[:60]
+    params = {"orphicx": {"epochs": 15, "learning_rate": 0.02}, "gradient": {}, "random": {}}
     areas = {}
-    for name, params in {"gnn-explainer": {"learning_rate": 0.05}, "gradient": {}, "random": {}}.items():
-        ex = make_explainer(name, random_state=0, **params).fit(gin, motifs).explain(some)
+    for name, kwargs in params.items():
+        ex = make_explainer(name, random_state=0, **kwargs).fit(gin, motifs).explain(some)
         areas[name] = np.nanmean(explanation_roc_auc(ex))
     assert abs(areas["random"] - 0.5) < 0.1
-    assert min(areas["gnn-explainer"], areas["gradient"]) > 0.6
+    assert min(areas["orphicx"], areas["gradient"]) > 0.7
 
 
 # ------------------------------------------------------------- the recipe, followed

@@ -55,8 +55,7 @@ class GNNExplainer(NetworkExplainer):
             target = network.read(batch).argmax(1)
         counts = torch.as_tensor(edges.counts, device=edges.graph.device)
         share = 1 / edges.count(counts)  # of an edge in its graph's mean entropy
-        scale = math.sqrt(2) * (1 / edges.count(batch.n_nodes)).sqrt()
-        logits = (scale * edges.noise(self.seed_, normal=True)).requires_grad_()
+        logits = self.start(edges).requires_grad_()
         optimiser = torch.optim.Adam([logits], lr=self.learning_rate, fused=True)
         for _ in range(self.steps):
             mask = torch.sigmoid(logits)
@@ -67,6 +66,11 @@ class GNNExplainer(NetworkExplainer):
             (logits.grad,) = torch.autograd.grad(fit + size + entropy, logits)
             optimiser.step()
         return torch.sigmoid(logits)
+
+    def start(self, edges: EdgeBatch) -> Tensor:
+        """(e,) logits to start from: noise whose size falls with that of the graph, as the authors'."""
+        scale = math.sqrt(2) * (1 / edges.count(edges.batch.n_nodes)).sqrt()
+        return scale * edges.noise(self.seed_, normal=True)
 
 
 def binary_entropy(logits: Tensor, prob: Tensor) -> Tensor:
