@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import classifiers, connectome, explaining, information, scaling, training_step
+from benchmarks import classifiers, connectome, explainers, explaining, information, scaling, training_step
 from benchmarks.timing import Quartiles, Row
 from cignn.estimators.base import resolve_device
 
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "training_step": training_step.measure,
     "classifiers": classifiers.measure,
     "explaining": explaining.measure,
+    "explainers": explainers.measure,
     "information": information.measure,
     "scaling": scaling.measure,
     "connectome": connectome.measure,

@@ -48,12 +48,16 @@ class EdgeBatch:
 
     def dense(self, values: Tensor) -> Tensor:
         """(..., e) values of edges → (..., b, n, n), symmetric, zero where no edge is; differentiable."""
+        return self.directed(values, values)
+
+    def directed(self, there: Tensor, back: Tensor) -> Tensor:
+        """(..., e) weights of what edges carry from source to target, and back → (..., b, n to, n from)."""
         b, n, _ = self.batch.adj.shape
-        flat = values.new_zeros(*values.shape[:-1], b * n * n)
         row = self.graph * (n * n)
-        both = torch.cat([row + self.source * n + self.target, row + self.target * n + self.source])
-        twice = torch.cat([values, values], -1)
-        return flat.scatter(-1, both.expand_as(twice), twice).view(*values.shape[:-1], b, n, n)
+        both = torch.cat([row + self.target * n + self.source, row + self.source * n + self.target])
+        values = torch.cat([there, back], -1)
+        flat = values.new_zeros(*values.shape[:-1], b * n * n)
+        return flat.scatter(-1, both.expand_as(values), values).view(*values.shape[:-1], b, n, n)
 
     def read(self, matrices: Tensor) -> Tensor:
         """(b, n, n) → (e,) the mean of an edge's two entries."""

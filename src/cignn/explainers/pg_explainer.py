@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from cignn.explainers.base import NetworkExplainer, frozen, not_negative, positive
 from cignn.explainers.edges import EdgeBatch
-from cignn.explainers.gnn_explainer import binary_entropy
 from cignn.graphs import GraphSet
 
 DISTANCE = 0.01  # of the uniform draws from 0 and 1: no edge is drawn for sure
@@ -20,7 +19,7 @@ class PGExplainer(NetworkExplainer):
     """An MLP on [h_i; h_j] gives the logit of edge ij; explaining a graph is one pass.
 
     While it learns, edges are drawn from a concrete distribution whose temperature falls; the loss is that of
-    `GNNExplainer`. The logit of an edge is the mean of both directions.
+    `GNNExplainer`. The weight of an edge is the mean of both directions.
 
     Parameters
     ----------
@@ -36,8 +35,8 @@ class PGExplainer(NetworkExplainer):
         learning_rate: float = 0.01,
         hidden: int = 64,
         temperatures: tuple[float, float] = (5.0, 2.0),
-        size_weight: float = 0.001,
-        entropy_weight: float = 0.1,
+        size_weight: float = 0.02,
+        entropy_weight: float = 1.0,
         train_batch_size: int = 32,
         batch_size: int = 128,
         random_state: Any = None,
@@ -68,9 +67,7 @@ class PGExplainer(NetworkExplainer):
                 known = [
                     (self.network_.embed(e.batch), self.network_.read(e.batch).argmax(1)) for e in batches
                 ]
-            self.mlp_ = nn.Sequential(
-                nn.Linear(2 * known[0][0].shape[-1], self.hidden), nn.ReLU(), nn.Linear(self.hidden, 1)
-            ).to(known[0][0].device)
+            self.mlp_ = edge_mlp(known[0][0].shape[-1], self.hidden).to(known[0][0].device)
             optimiser = torch.optim.Adam(self.mlp_.parameters(), lr=self.learning_rate, fused=True)
             for epoch in self._track(range(self.epochs), "training PGExplainer", self.epochs):
                 first, last = self.temperatures
@@ -84,20 +81,28 @@ class PGExplainer(NetworkExplainer):
         self.mlp_.requires_grad_(False)
 
     def _loss(self, edges: EdgeBatch, h: Tensor, target: Tensor, temperature: float) -> Tensor:
-        """Mean over the graphs of a batch."""
-        noise = torch.rand(len(edges), device=h.device).clamp_(DISTANCE, 1 - DISTANCE).logit_()
-        logits = (self._logits(edges, h) + noise) / temperature
-        mask = torch.sigmoid(logits)
-        counts = torch.as_tensor(edges.counts, device=h.device)
-        fit = F.cross_entropy(self.network_.read(edges.batch, edges.dense(mask)), target, reduction="sum")
-        size = 2 * self.size_weight * mask.sum()
-        entropy = self.entropy_weight * (binary_entropy(logits, mask) / edges.count(counts)).sum()
-        return (fit + size + entropy) / len(edges.batch)
+        """Mean over the graphs of a batch of cross-entropy, size and entropy; each direction drawn alone."""
+        logits = torch.cat(self._logits(edges, h))
+        noise = torch.rand_like(logits).mul_(1 - 2 * DISTANCE).add_(DISTANCE).logit_()
+        mask = torch.sigmoid((logits + noise) / temperature)
+        there, back = mask.chunk(2)
+        counts = edges.count(torch.as_tensor(edges.counts, device=h.device)).repeat(2)
+        fit = F.cross_entropy(self.network_.read(edges.batch, edges.directed(there, back)), target)
+        inside = 0.99 * mask + 0.005  # the authors keep the entropy's gradient finite so
+        entropy = F.binary_cross_entropy(inside, inside, reduction="none") / (2 * counts)
+        return fit + (self.size_weight * mask + self.entropy_weight * entropy).sum() / len(edges.batch)
 
-    def _logits(self, edges: EdgeBatch, h: Tensor) -> Tensor:
+    def _logits(self, edges: EdgeBatch, h: Tensor) -> tuple[Tensor, Tensor]:
+        """(e,) logits of both directions of every edge."""
         source, target = edges.ends(h)
-        both = self.mlp_(torch.cat([source, target], 1)) + self.mlp_(torch.cat([target, source], 1))
-        return both.squeeze(-1) / 2
+        there, back = torch.cat([source, target], 1), torch.cat([target, source], 1)
+        return self.mlp_(there).squeeze(-1), self.mlp_(back).squeeze(-1)
 
     def _weigh(self, edges: EdgeBatch) -> Tensor:
-        return torch.sigmoid(self._logits(edges, self.network_.embed(edges.batch)))
+        there, back = self._logits(edges, self.network_.embed(edges.batch))
+        return (torch.sigmoid(there) + torch.sigmoid(back)) / 2
+
+
+def edge_mlp(n_in: int, hidden: int) -> nn.Sequential:
+    """[h_i; h_j] → the logit of edge ij."""
+    return nn.Sequential(nn.Linear(2 * n_in, hidden), nn.ReLU(), nn.Linear(hidden, 1))

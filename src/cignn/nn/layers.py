@@ -78,18 +78,26 @@ class GINLayer(nn.Module):
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return (b, n, d_out)."""
         if self.training:
-            x = self._sum(x, adj, self.first.weight, self.first.bias)
-            x = torch.relu_(self.norm(zero_padding(x, mask), mask))
+            x = torch.relu_(self.norm(zero_padding(self._first(x, adj), mask), mask))
             return self.out_norm(zero_padding(self.second(x), mask), mask)
-        x = torch.relu_(self._sum(x, adj, *folded(self.first, self.norm)))
-        return zero_padding(F.linear(x, *folded(self.second, self.out_norm)), mask)
+        return zero_padding(self._inferred(x, adj), mask)
 
-    def _sum(self, x: Tensor, adj: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """Sum over neighbours and the node itself, and the first map."""
-        if weight.shape[1] < weight.shape[0]:
-            return F.linear(torch.baddbmm(x * (1 + self.eps), adj, x), weight, bias)
-        x = F.linear(x, weight)
-        return torch.baddbmm(torch.addcmul(bias, x, 1 + self.eps), adj, x)
+    def _first(self, x: Tensor, adj: Tensor) -> Tensor:
+        first = self.first
+        if first.in_features < first.out_features:
+            return first(torch.baddbmm(x * (1 + self.eps), adj, x))
+        x = F.linear(x, first.weight)
+        return torch.baddbmm(torch.addcmul(first.bias, x, 1 + self.eps), adj, x)
+
+    def _inferred(self, x: Tensor, adj: Tensor) -> Tensor:
+        """Both maps with their norms folded in, the node itself a loop in the graph: fewer passes over x."""
+        loops = (1 + self.eps) * torch.eye(adj.shape[-1], dtype=adj.dtype, device=adj.device)
+        weight, bias = folded(self.first, self.norm)
+        if self.first.in_features <= self.first.out_features:
+            x = F.linear(torch.bmm(adj + loops, x), weight, bias)
+        else:
+            x = torch.baddbmm(bias, adj + loops, F.linear(x, weight))
+        return F.linear(torch.relu_(x), *folded(self.second, self.out_norm))
 
 
 class GATLayer(nn.Module):
