@@ -18,7 +18,6 @@ from cignn.evaluation import explanation_roc_auc
 from cignn.explainers import EXPLAINERS, Explainer, GNNExplainer, RCExplainer, make_explainer
 from cignn.explainers.edges import EdgeBatch
 from cignn.explainers.orphicx import mutual_information
-from cignn.nn import GraphModel
 
 QUICK: dict[str, dict[str, Any]] = {
     "gnn-explainer": {"steps": 5},
@@ -88,8 +87,6 @@ def test_every_explainer_weighs_every_edge_of_every_classifier(
         with pytest.raises(TypeError, match="GNNClassifier brings no explanation along; use a post-hoc"):
             quick(name).fit(models[kind], graphs)
         return
-    if name in NEED_NETWORK and not isinstance(models[kind].network_, GraphModel):
-        pytest.skip(f"the network of {kind} does not answer read and embed")
     explanations = quick(name).fit(models[kind], graphs).explain(graphs)
     assert isinstance(explanations, Explanations) and len(explanations) == len(graphs)
     np.testing.assert_array_equal(explanations.predictions, models[kind].predict(graphs))
