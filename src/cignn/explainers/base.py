@@ -39,10 +39,9 @@ class Explainer(BaseEstimator, ABC):
 
     def fit(self, estimator: Any, graphs: GraphSet) -> Self:
         """Get ready to explain ``estimator``, which is fitted; methods that learn do so on ``graphs``."""
-        if not isinstance(graphs, GraphSet):
-            raise TypeError(
-                f"expected a GraphSet, got {type(graphs).__name__}; make one with GraphSet.from_arrays."
-            )
+        _check_graphs(graphs)
+        if not len(graphs):
+            raise ValueError("there are no graphs to learn to explain from, got an empty GraphSet.")
         if not hasattr(estimator, "classes_"):
             raise NotFittedError(
                 f"this {type(estimator).__name__} is not fitted yet; fit it, then explain it."
@@ -60,8 +59,10 @@ class Explainer(BaseEstimator, ABC):
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted yet; call fit(estimator, graphs)."
             )
+        _check_graphs(graphs)
         if not len(graphs):
             return Explanations(graphs, [], np.empty(0, self.estimator_.classes_.dtype))
+        self.estimator_.predict(graphs[:1])  # says in its own words what does not fit
         return self._explain(graphs)
 
     def _check(self, estimator: Any) -> None:
@@ -125,6 +126,13 @@ class NetworkExplainer(Explainer):
 
 
 # ----------------------------------------------------------------------- helpers
+
+
+def _check_graphs(graphs: Any) -> None:
+    if not isinstance(graphs, GraphSet):
+        raise TypeError(
+            f"expected a GraphSet, got {type(graphs).__name__}; make one with GraphSet.from_arrays."
+        )
 
 
 def device_of(estimator: Any) -> torch.device:

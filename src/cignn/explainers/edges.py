@@ -77,14 +77,14 @@ class EdgeBatch:
         largest = values.new_zeros(len(self.batch)).scatter_reduce(0, self.graph, values, "amax")
         return values / self.count(largest.clamp(min=torch.finfo(values.dtype).tiny))
 
-    def noise(self, seed: int, normal: bool = False) -> Tensor:
-        """(e,) chance numbers, uniform in (0, 1) or standard normal, of each graph's own generator."""
-        parts = [np.empty(0, np.float32)]
+    def noise(self, seed: int, normal: bool = False, copies: int = 1) -> Tensor:
+        """(copies · e,) chance numbers, uniform or standard normal, of each graph's own generator."""
+        parts = [np.empty((copies, 0), np.float32)]
         for own, count in zip(self.seeds, self.counts, strict=True):
             rng = np.random.default_rng([seed, own])
             draw = rng.standard_normal if normal else rng.random
-            parts.append(draw(count, dtype=np.float32))
-        return torch.from_numpy(np.concatenate(parts)).to(self.graph.device)
+            parts.append(draw((copies, count), dtype=np.float32))
+        return torch.from_numpy(np.concatenate(parts, 1).ravel()).to(self.graph.device)
 
     def rank_weights(self, scores: Tensor) -> Tensor:
         """(e,) scores → weights by place in their graph: 1 for the highest, then falling by 1/e each."""

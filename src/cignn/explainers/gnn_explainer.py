@@ -16,7 +16,8 @@ from cignn.explainers.edges import EdgeBatch
 class GNNExplainer(NetworkExplainer):
     """Learn the edge mask of every graph: cross-entropy to the model's own prediction, size and entropy.
 
-    The masks of a whole batch are optimised together; each is what it would be alone.
+    The masks of a whole batch are optimised together; each is what it would be alone. Both directions of an
+    edge are learned, their mean is its weight.
 
     Parameters
     ----------
@@ -53,24 +54,31 @@ class GNNExplainer(NetworkExplainer):
         network, batch = self.network_, edges.batch
         with torch.no_grad():
             target = network.read(batch).argmax(1)
-        counts = torch.as_tensor(edges.counts, device=edges.graph.device)
-        share = 1 / edges.count(counts)  # of an edge in its graph's mean entropy
+        graph = edges.graph.repeat(2)
         logits = self.start(edges).requires_grad_()
+        seen = share = torch.zeros_like(logits)
         optimiser = torch.optim.Adam([logits], lr=self.learning_rate, fused=True)
-        for _ in range(self.steps):
+        for step in range(self.steps):
             mask = torch.sigmoid(logits)
             # sums over graphs, not means: a graph's gradient does not depend on how many there are
-            fit = F.cross_entropy(network.read(batch, edges.dense(mask)), target, reduction="sum")
-            size = 2 * self.size_weight * mask.sum()
-            entropy = self.entropy_weight * (share * binary_entropy(logits, mask)).sum()
-            (logits.grad,) = torch.autograd.grad(fit + size + entropy, logits)
+            weights = edges.directed(*mask.chunk(2))
+            loss = F.cross_entropy(network.read(batch, weights), target, reduction="sum")
+            if step:
+                size = self.size_weight * (seen * mask).sum()
+                loss = loss + size + self.entropy_weight * (share * binary_entropy(logits, mask)).sum()
+            (logits.grad,) = torch.autograd.grad(loss, logits)
+            if not step:  # edges that do not matter at all weigh nothing and cost nothing
+                seen = (logits.grad != 0).to(logits.dtype)
+                count = logits.new_zeros(len(batch)).index_add(0, graph, seen)
+                share = seen / count.clamp(min=1)[graph]
             optimiser.step()
-        return torch.sigmoid(logits)
+        there, back = (torch.sigmoid(logits) * seen).detach().chunk(2)
+        return (there + back) / 2
 
     def start(self, edges: EdgeBatch) -> Tensor:
-        """(e,) logits to start from: noise whose size falls with that of the graph, as the authors'."""
+        """(2e,) logits to start from, both directions: noise whose size falls with that of the graph."""
         scale = math.sqrt(2) * (1 / edges.count(edges.batch.n_nodes)).sqrt()
-        return scale * edges.noise(self.seed_, normal=True)
+        return scale.repeat(2) * edges.noise(self.seed_, normal=True, copies=2)
 
 
 def binary_entropy(logits: Tensor, prob: Tensor) -> Tensor:
