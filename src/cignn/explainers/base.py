@@ -98,7 +98,8 @@ class NetworkExplainer(Explainer):
         return self.estimator_.network_
 
     def _check(self, estimator: Any) -> None:
-        if not isinstance(getattr(estimator, "network_", None), GraphModel):
+        network = getattr(estimator, "network_", None)
+        if not all(callable(getattr(network, answer, None)) for answer in ("read", "embed")):
             raise TypeError(
                 f"{type(self).__name__} explains networks, {type(estimator).__name__} has none; use a neural "
                 'classifier or the explainers "random", "degree" and "connectivity".'

@@ -94,6 +94,8 @@ class OrphicX(NetworkExplainer):
         self.vae_ = CausalVAE(
             graphs.n_features, self.n_causal, self.n_noncausal, self.encoder, self.hidden, density
         ).to(batches[0].graph.device)
+        scale = torch.from_numpy(np.abs(graphs.feature_range()).max(0))
+        self.vae_.feature_scale.copy_(torch.where(scale > 0, scale, 1.0))
         optimiser = torch.optim.Adam(self.vae_.parameters(), lr=self.learning_rate, fused=True)
         with frozen(self.network_):
             with torch.no_grad():
@@ -108,7 +110,7 @@ class OrphicX(NetworkExplainer):
 
     def _loss(self, edges: EdgeBatch, target: Tensor) -> Tensor:
         batch, vae = edges.batch, self.vae_
-        latent = vae.encode(self.network_.features(batch), batch)
+        latent = vae.encode(batch)
         z = latent.sample()
         read = self._log_prob(edges, z[..., : self.n_causal], None, self.n_draws)
         flow = read.gather(1, target[:, None]).mean()
@@ -136,7 +138,7 @@ class OrphicX(NetworkExplainer):
         return torch.logsumexp(torch.stack(drawn), 0) - math.log(n_draws)
 
     def _weigh(self, edges: EdgeBatch) -> Tensor:
-        latent = self.vae_.encode(self.network_.features(edges.batch), edges.batch)
+        latent = self.vae_.encode(edges.batch)
         return torch.sigmoid(edges.read(self.vae_.mask_logits(latent.mean[..., : self.n_causal])))
 
     @torch.no_grad()
@@ -153,7 +155,7 @@ class OrphicX(NetworkExplainer):
             for index in graphs.batch_indices(self.batch_size):
                 edges = self._edges(graphs, index)
                 target = self.network_.read(edges.batch).argmax(1).cpu()
-                mean = self.vae_.encode(self.network_.features(edges.batch), edges.batch).mean
+                mean = self.vae_.encode(edges.batch).mean
                 alpha, beta = mean[..., : self.n_causal], mean[..., self.n_causal :]
                 for table, factors in zip(joint, ((alpha, None), (None, beta)), strict=True):
                     prob = self._log_prob(edges, *factors, n_draws).exp().double().cpu()
@@ -171,20 +173,22 @@ def mutual_information(joint: np.ndarray) -> float:
 class CausalVAE(nn.Module):
     """Encoder to Z = [α; β], the products that decode the adjacency from Z and the mask from α (and β)."""
 
+    feature_scale: Tensor  # (d,) what node features are divided by
+
     def __init__(
         self, n_features: int, k: int, rest: int, encoder: str, hidden: tuple[int, ...], density: float | None
     ) -> None:
         super().__init__()
-        self.k = k
+        self.register_buffer("feature_scale", torch.ones(n_features))
         self.encoder = GraphEncoder(n_features, k + rest, hidden, encoder, density=density)
         self.adjacency = InnerProduct(k + rest, True)
         self.causal = InnerProduct(k, True)
         self.other = InnerProduct(rest, True)
         nn.init.constant_(self.causal.bias, START)
 
-    def encode(self, x: Tensor, batch: GraphBatch) -> Latent:
+    def encode(self, batch: GraphBatch) -> Latent:
         """Return the latent Gaussian of every node."""
-        return self.encoder(x, batch.adj, batch.padding)
+        return self.encoder(batch.x / self.feature_scale, batch.adj, batch.padding)
 
     def mask_logits(self, alpha: Tensor, beta: Tensor | None = None) -> Tensor:
         """(b, n, n) edge logits from α, β at 0 where it is left out."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from cignn.explainers.addition import Policy, Problem
 from cignn.explainers.base import NetworkExplainer, frozen, not_negative, positive
 from cignn.explainers.edges import EdgeBatch
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
-from cignn.nn import GraphModel
 
 BEAMS = (1, 2, 4, 8, 16)
-CELLS = 2**25  # numbers in the largest tensor of the policy: bounds the memory of a batch
-PASSES = 512  # subgraphs that go through the network together
+CELLS = 2**26  # numbers in the policy's largest tensors: bounds the memory of a batch
 
 
 class RCExplainer(NetworkExplainer):
@@ -80,7 +78,7 @@ class RCExplainer(NetworkExplainer):
     def _fit(self, graphs: GraphSet) -> None:
         batches = [
             self._problem(graphs, index)
-            for index in self._batches(graphs, self.train_batch_size, 1, shuffle=True)
+            for index in self._batches(graphs, self.train_batch_size, self.max_edges, True)
         ]
         h = batches[0].h
         self.policy_ = Policy(h.shape[-1], len(self.estimator_.classes_), self.hidden).to(h.device)
@@ -220,9 +218,9 @@ class RCExplainer(NetworkExplainer):
     def _problem(self, graphs: GraphSet, index: Any) -> Problem:
         return Problem.of(self._edges(graphs, index), self.network_)
 
-    def _batches(self, graphs: GraphSet, size: int, beam: int, shuffle: bool = False) -> list[Any]:
-        """Batches small enough for the policy's tensors."""
-        most = CELLS // max(1, int(graphs.n_edges.max()) * self.hidden * beam)
+    def _batches(self, graphs: GraphSet, size: int, copies: int, shuffle: bool = False) -> list[Any]:
+        """Batches small enough for ``copies`` of the policy's tensors: a beam's states or a walk's steps."""
+        most = CELLS // max(1, int(graphs.n_edges.max()) * self.hidden * copies)
         return graphs.batch_indices(max(1, min(size, most)), shuffle)
 
 
@@ -231,90 +229,6 @@ class Found(NamedTuple):
 
     reward: Tensor
     place: Tensor
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A batch whose edges stand in rows: there : (b, E) bool; slot : (e,) an edge's place in its row.
-
-    h : (b, n, d) node embeddings of the whole graphs; target : (b,) the class explained.
-    """
-
-    edges: EdgeBatch
-    there: Tensor
-    slot: Tensor
-    h: Tensor
-    target: Tensor
-
-    @classmethod
-    @torch.no_grad()
-    def of(cls, edges: EdgeBatch, network: GraphModel) -> Problem:
-        """The problem of explaining the graphs of ``edges``."""
-        counts = torch.as_tensor(edges.counts, device=edges.graph.device)
-        slot = torch.arange(len(edges), device=counts.device) - edges.count(counts.cumsum(0) - counts)
-        there = torch.arange(max(1, int(counts.max())), device=counts.device) < counts[:, None]
-        batch = edges.batch
-        return cls(edges, there, slot, network.embed(batch), network.read(batch).argmax(1))
-
-    def flat(self, rows: Tensor) -> Tensor:
-        """(b, ..., E) → (..., e)."""
-        return rows[self.edges.graph, ..., self.slot].movedim(0, -1)
-
-    def padded(self, flat: Tensor, fill: float) -> Tensor:
-        """(e,) → (b, E)."""
-        rows = flat.new_full(self.there.shape, fill)
-        rows[self.edges.graph, self.slot] = flat
-        return rows
-
-    @torch.no_grad()
-    def log_prob(self, network: GraphModel, chosen: Tensor) -> Tensor:
-        """Log-probability of the target class from the chosen edges: (b, E) → (b,), (b, K, E) → (b, K)."""
-        batch = self.edges.batch
-        if chosen.ndim == 2:
-            return self.log_prob(network, chosen[:, None])[:, 0]
-        masks = self.flat(chosen.float())  # (K, e)
-        out = []
-        for part in masks.split(max(1, PASSES // len(batch))):
-            k = len(part)
-            many = replace(
-                batch,
-                x=batch.x.repeat(k, 1, 1),
-                adj=batch.adj.repeat(k, 1, 1),
-                mask=batch.mask.repeat(k, 1),
-                y=None,
-            )
-            logits = network.read(many, self.edges.dense(part).flatten(0, 1))
-            log_prob = F.log_softmax(logits, 1).view(k, len(batch), -1)
-            out.append(log_prob[:, torch.arange(len(batch)), self.target])
-        return torch.cat(out).T
-
-
-class Policy(nn.Module):
-    """Scores of edges, given the subgraph so far and the class."""
-
-    def __init__(self, n_in: int, n_classes: int, hidden: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(2 * n_in)
-        self.edge = nn.Linear(2 * n_in, hidden)
-        self.own = nn.Linear(hidden, hidden)
-        self.subgraph = nn.Linear(hidden, hidden, bias=False)
-        self.label = nn.Embedding(n_classes, hidden)
-        self.score = nn.Linear(hidden, 1)
-
-    def edges(self, problem: Problem) -> Tensor:
-        """(b, E, d) embeddings of edges, the same from either end."""
-        source, target = problem.edges.ends(problem.h)
-        z = torch.relu(self.edge(self.norm(torch.cat([source + target, source * target], 1))))
-        rows = z.new_zeros(*problem.there.shape, z.shape[1])
-        return rows.index_put((problem.edges.graph, problem.slot), z)
-
-    def scores(self, z: Tensor, chosen: Tensor, target: Tensor) -> Tensor:
-        """Logits of all edges, (b, ..., E); chosen : (b, ..., E), the subgraph so far."""
-        picked = chosen.to(z.dtype).view(len(z), -1, z.shape[1])  # (b, K, E)
-        subgraph = picked @ z / picked.sum(-1, keepdim=True).clamp(min=1)
-        state = self.subgraph(subgraph) + self.label(target)[:, None]  # (b, K, d)
-        out = self.score(torch.relu(self.own(z)[:, None] + state[:, :, None])).squeeze(-1)
-        return out.view(chosen.shape)
 
 
 def _seen_before(key: Tensor, reward: Tensor) -> Tensor:
