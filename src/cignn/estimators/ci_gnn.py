@@ -47,6 +47,7 @@ ARCHITECTURE = (  # the settings the network itself is made of
     "pricing",
     "n_nodes",
     "node_vectors",
+    "initial_noise",
 )
 
 
@@ -61,7 +62,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
     encoder : "gcn", "gin" or "gat"; encoder_hidden : widths of its layers before the latent heads;
         encoder_activation : "relu" or "sigmoid"; encoder_density : share of strongest edges the encoder
         looks at, None for all
-    n_causal, n_noncausal : dimensions K of α and L of β
+    n_causal, n_noncausal : dimensions K of α and L of β; initial_noise : their σ at the start
     classifier : base classifier "gcn", "gat" or "gin"; classifier_hidden, head_hidden : its widths;
         readout : "sum", "mean" or "max" over nodes, or, for aligned graphs, "edges": an MLP of widths
         ``head_hidden`` reads the masked edges one by one; dropout : in its head
@@ -73,7 +74,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         left out tell nothing of the class; temperature : of the edge draws
     separate_products : own projections for the two inner products, reconstruction and subgraph
     train_encoder : whether stage II trains the encoder too
-    epochs : E, of both stages, "auto" for about 1500 steps; generative_epochs : E_GC, of stage I
+    epochs : E, of both stages, "auto" for about 3000 steps; generative_epochs : E_GC, of stage I
     reconstruction : weight of the GraphVAE terms in stage II; 0 leaves them to stage I
     causal_weight : λ; order : δ of the Rényi entropies
     causal_effect : "cmi" for I(α;Y|β), "cmi_prediction" for I(α;Ŷ|β), "mi" for I(α;Y), None for none;
@@ -140,6 +141,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         mask_rate: float | str = "preset",
         patience: int | str | None = "preset",
         pricing: str = "preset",
+        initial_noise: float | str = "preset",
         members: int | str = "preset",
         class_weight: Any = None,
         validation_fraction: float = 0.1,
@@ -184,6 +186,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         self.mask_rate = mask_rate
         self.patience = patience
         self.pricing = pricing
+        self.initial_noise = initial_noise
         self.members = members
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
@@ -242,6 +245,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
         within(settings, "averaging", 0, 1, include_low=True)
         within(settings, "learning_rate", 0, math.inf)
         within(settings, "mask_rate", 0, math.inf)
+        within(settings, "initial_noise", 0, math.inf)
         within(settings, "temperature", 0, math.inf)
         within(settings, "encoder_density", 0, 1, include_high=True, optional=True)
         for name in ("weight_decay", "reconstruction", "causal_weight", "edge_price", "rest_weight"):

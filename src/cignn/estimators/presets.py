@@ -43,6 +43,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "mask_rate": 1.0,
         "patience": None,
         "pricing": "explained",
+        "initial_noise": 1.0,
         "members": 1,
     },
     # Section "Implementation details" and table "Architecture of CI-GNN"
@@ -82,12 +83,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "mask_rate": 1.0,
         "patience": None,
         "pricing": "explained",
+        "initial_noise": 1.0,
         "members": 1,
     },
 }
 
 # what the default preset does differently where node i is the same thing in every graph: brain regions
 ALIGNED: dict[str, Any] = {
+    "encoder_hidden": (32,),
+    "initial_noise": 0.02,
     "node_vectors": True,
     "readout": "edges",
     "head_hidden": (64,),
@@ -96,11 +100,11 @@ ALIGNED: dict[str, Any] = {
     "edge_price": 0.3,
     "pricing": "fixed",
     "rest_weight": 0.0,
-    "epochs": 100,
+    "epochs": 60,
     "learning_rate": 3e-4,
-    "mask_rate": 30.0,
+    "mask_rate": 100.0,
     "choose_by": "loss",
-    "patience": 15,
+    "patience": 8,
     "members": 5,
 }
 

@@ -10,7 +10,7 @@ from cignn.estimators.presets import choice, whole, widths, within
 from cignn.graphs import GraphSet
 from cignn.nn.layers import LAYERS, READOUTS
 
-STEPS = 1500  # gradient steps that epochs="auto" makes room for, within the bounds below
+STEPS = 3000  # gradient steps that epochs="auto" makes room for, within the bounds below
 MIN_EPOCHS, MAX_EPOCHS = 60, 200
 AUTO_DENSITY = 0.1  # of aligned graphs, which are often complete
 

@@ -25,7 +25,7 @@ MASKS = ("stochastic", "soft")
 PRICES = ("explained", "fixed")
 # share of the edge price due before anything is explained, without which logits run away at once, and the
 # share of edges that is free of this part
-PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.7
+PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.5
 # power of the explained share of the label's entropy by which price and rest grow: 0.9 → 0.66, 0.5 → 0.06
 EXPLAINED_POWER = 4
 # of every fourth graph the classifier also sees what its subgraph leaves
@@ -88,6 +88,7 @@ class CIGNN(GraphModel):
         pricing: str = "explained",
         n_nodes: int | None = None,
         node_vectors: bool = False,
+        initial_noise: float = 1.0,
     ) -> None:
         super().__init__(n_features, n_classes)
         n_latent = n_causal + n_noncausal
@@ -108,6 +109,7 @@ class CIGNN(GraphModel):
             encoder_activation,
             encoder_density,
             n_nodes if node_vectors else None,
+            initial_noise,
         )
         self.decoders = nn.ModuleDict(
             {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -51,7 +52,7 @@ class GraphEncoder(nn.Module):
 
     n_latent = K + L. ``density`` keeps only the strongest edges of its input: on a complete graph every
     node would otherwise get the same embedding. ``n_nodes``, for aligned graphs, adds to every node's mean a
-    learned vector of its own.
+    learned vector of its own. ``initial_noise`` is about what σ is at the start.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class GraphEncoder(nn.Module):
         activation: str = "relu",
         density: float | None = None,
         n_nodes: int | None = None,
+        initial_noise: float = 1.0,
     ) -> None:
         super().__init__()
         sizes = [n_features, *hidden]
@@ -70,6 +72,7 @@ class GraphEncoder(nn.Module):
         head = LAYERS["gcn"] if kind == "gcn" else nn.Linear
         self.mean = head(sizes[-1], n_latent)
         self.log_std = head(sizes[-1], n_latent)
+        self.noise_offset = math.log(initial_noise)
         self.activation = ACTIVATIONS[activation]
         self.density = density
         self.node_vectors = None if n_nodes is None else nn.Parameter(torch.randn(n_nodes, n_latent))
@@ -94,4 +97,4 @@ class GraphEncoder(nn.Module):
         )
         if self.node_vectors is not None:
             mean = mean + self.node_vectors
-        return Latent(mean, log_std.clamp(-10, 5))
+        return Latent(mean, (log_std + self.noise_offset).clamp(-10, 5))
