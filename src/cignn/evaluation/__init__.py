@@ -1,5 +1,6 @@
 """How good a classifier and its explanations are."""
 
+from cignn.evaluation.audit import audit
 from cignn.evaluation.classification import classification_scores
 from cignn.evaluation.consistency import (
     Agreement,
@@ -23,15 +24,20 @@ from cignn.evaluation.faithfulness import (
     removal_curve,
     sparsity,
 )
+from cignn.evaluation.findings import Audit, Finding, brief
 
 __all__ = [
     "Agreement",
+    "Audit",
     "ExplanationCurve",
     "Fidelity",
+    "Finding",
     "PermutationCheck",
     "RemovalCurve",
     "agreement",
     "agreement_table",
+    "audit",
+    "brief",
     "characterisation_score",
     "classification_scores",
     "explanation_accuracy",

@@ -1,0 +1,299 @@
+"""`audit`: what in a cohort could pass for a diagnosis without being one.
+
+Duplicates, subjects on both sides of a split, sites and covariates that tell the label, connectivity that
+tells the site: each becomes a `Finding` with its size and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from cignn.datasets.cohort import Cohort
+from cignn.evaluation.findings import Audit, Finding
+from cignn.evaluation.probes import (
+    FEWEST,
+    NEAR_IDENTICAL,
+    Probe,
+    class_from_connectivity,
+    coded,
+    connectivity_vectors,
+    label_from,
+    near_identical_pairs,
+    number_from_connectivity,
+)
+
+CLEAR = 3.0  # standard errors above chance from which a score is no accident
+NOTABLE, STRONG = 0.55, 0.65  # AUC of the label told from a covariate
+SITE_NOTABLE, MOTION_NOTABLE = 0.1, 0.3  # balanced accuracy above chance; rank correlation
+COVARIATES = ("age", "sex", "mean_fd")
+MOST = 3  # names given in a line
+
+
+def audit(
+    cohort: Cohort,
+    split: Any = None,
+    *,
+    near_identical: float = NEAR_IDENTICAL,
+    covariates: Sequence[str] = COVARIATES,
+) -> Audit:
+    """Look for what would make scores on a cohort misleading.
+
+    Parameters
+    ----------
+    cohort : with series or matrices; labels, sites and covariates are looked at where it has them
+    split : one split as (train, test) or (train, validation, test), each indices or a mask, or a sequence of
+        such splits: no subject, by name or by near-identical data, may be on both sides
+    near_identical : correlation of two subjects' connectivity from which they count as the same scan; the
+        cohort's mean and leading patterns are taken off before, so that strangers are near 0
+    covariates : columns of ``cohort.covariates`` whose power over the label is measured
+
+    A probe is flagged when its cross-validated score is both large and three standard errors above chance, so
+    a clean cohort passes. 1100 subjects with 116 ROIs take a few seconds.
+    """
+    if not isinstance(cohort, Cohort):
+        raise TypeError(f"audit works on a Cohort, got {type(cohort).__name__}; graphs have no subjects.")
+    if not len(cohort):
+        raise ValueError("audit needs at least one subject, the cohort has none.")
+    vectors, constant = connectivity_vectors(cohort)
+    pairs = near_identical_pairs(vectors, near_identical)
+    findings = [_constant_rois(cohort, constant), *_duplicates(cohort, pairs, near_identical)]
+    if split is not None:
+        findings.append(_both_sides(cohort, pairs, _splits(split, len(cohort))))
+    to_label = _to_label(cohort, covariates)
+    findings += to_label + _balance(cohort)
+    leaks = any(f.name == "site → label" and f.severity in ("serious", "warning") for f in to_label)
+    findings += _from_connectivity(cohort, vectors, leaks)
+    return Audit(findings, len(cohort))
+
+
+# -------------------------------------------------------------------- subjects and splits
+
+
+def _duplicates(cohort: Cohort, pairs: pd.DataFrame, threshold: float) -> list[Finding]:
+    names = cohort.subjects
+    same_name = names[pairs["first"]] == names[pairs["second"]]
+    strangers = pairs[~same_name]
+    table = strangers.assign(first=names[strangers["first"]], second=names[strangers["second"]])
+    if len(strangers):
+        shown = [f"{a} and {b}" for a, b in zip(table["first"], table["second"], strict=True)]
+        conflict = "" if cohort.y is None else _conflict(cohort.y, strangers)
+        near = Finding(
+            "near-identical subjects",
+            "serious",
+            len(strangers),
+            "pairs",
+            f"{len(strangers)} pairs with connectivity alike above {threshold:g}: {_some(shown)}{conflict}",
+            "look at their files; drop one of each pair, or give both the same subject name so that splits "
+            "keep them together",
+            table,
+        )
+    else:
+        near = Finding("near-identical subjects", "fine", 0, "pairs", f"no two alike above {threshold:g}")
+    counts = pd.Series(names).value_counts()
+    repeated = counts[counts > 1]
+    if not len(repeated):
+        return [near, Finding("repeated subjects", "fine", 0, "subjects", "every name once")]
+    message = f"{len(repeated)} subjects have more than one scan: {_some(list(repeated.index))}"
+    advice = "split by subject (the protocols here do), never by scan"
+    return [near, Finding("repeated subjects", "warning", len(repeated), "subjects", message, advice)]
+
+
+def _conflict(y: np.ndarray, pairs: pd.DataFrame) -> str:
+    different = int((y[pairs["first"]] != y[pairs["second"]]).sum())
+    return f"; {different} of them with different labels" if different else ""
+
+
+def _splits(split: Any, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(seen while training, test) for every split."""
+    if hasattr(split, "train") and hasattr(split, "test"):
+        split = [split]
+    split = list(split)
+    if not split:
+        raise ValueError("split is empty; give (train, test) indices or several such pairs.")
+    if not hasattr(split[0], "train") and np.ndim(split[0][0]) == 0:
+        split = [split]  # one split, not several
+    out = []
+    for one in split:
+        if hasattr(one, "train"):
+            parts = [one.train, getattr(one, "validation", None), one.test]
+            one = [part for part in parts if part is not None]
+        if len(one) not in (2, 3):
+            raise ValueError(
+                f"a split must be (train, test) or (train, validation, test), got {len(one)} parts."
+            )
+        index = [np.arange(n)[np.asarray(part)] if len(part) else np.empty(0, int) for part in one]
+        out.append((np.concatenate(index[:-1]), index[-1]))
+    return out
+
+
+def _both_sides(cohort: Cohort, pairs: pd.DataFrame, splits: list[tuple[np.ndarray, np.ndarray]]) -> Finding:
+    names, guilty = cohort.subjects, set()
+    first, second = pairs["first"].to_numpy(), pairs["second"].to_numpy()
+    for seen, test in splits:
+        guilty |= set(np.intersect1d(names[seen], names[test]))
+        trained, tested = np.isin(np.arange(len(names)), seen), np.isin(np.arange(len(names)), test)
+        across = (trained[first] & tested[second]) | (trained[second] & tested[first])
+        guilty |= set(names[first[across]]) | set(names[second[across]])
+    name = "subjects on both sides of a split"
+    if not guilty:
+        return Finding(name, "fine", 0, "subjects", f"none in {len(splits)} splits")
+    message = f"{len(guilty)} of {len(names)} subjects are trained on and tested: {_some(sorted(guilty))}"
+    return Finding(
+        name, "serious", len(guilty), "subjects", message, "split by subject, and drop duplicates first"
+    )
+
+
+def _constant_rois(cohort: Cohort, constant: np.ndarray) -> Finding:
+    bad = constant.any(1)
+    name = "ROIs without signal"
+    if not bad.any():
+        return Finding(name, "fine", 0, "subjects", "none")
+    rois = np.flatnonzero(constant.any(0))
+    often = rois[np.argsort(-constant[:, rois].sum(0), kind="stable")]
+    message = f"{bad.sum()} of {len(cohort)} subjects have some, {len(rois)} ROIs in all: "
+    message += _some([cohort.roi_names[i] for i in often])
+    severity = "warning"
+    advice = (
+        "drop these subjects or ROIs (check_cohort), or keep them without connections (constant_rois='zero')"
+    )
+    if cohort.sites is not None:
+        where = pd.Series(cohort.sites[bad]).value_counts()
+        message += f"; most at {_some([f'{site} ({count})' for site, count in where.items()])}"
+    if cohort.y is not None:
+        table = pd.crosstab(bad, pd.Series(cohort.y).to_numpy())
+        if table.shape[1] > 1 and (p := stats.chi2_contingency(table).pvalue) < 0.001:
+            severity, message = "serious", f"{message}; they go along with the label (p = {p:.1g})"
+            advice = "drop these ROIs from everyone: a model can read the label from where signal is missing"
+    counts = pd.DataFrame({"subject": cohort.subjects[bad], "ROIs without signal": constant[bad].sum(1)})
+    return Finding(name, severity, int(bad.sum()), "subjects", message, advice, counts)
+
+
+# --------------------------------------------------------------------- label, site, motion
+
+
+def _to_label(cohort: Cohort, covariates: Sequence[str]) -> list[Finding]:
+    """How well each covariate, and all of them, tell the label without any brain."""
+    columns: dict[str, np.ndarray] = {}
+    if cohort.sites is not None:
+        columns["site"] = coded(cohort.sites)
+    for name in covariates:
+        if name in cohort.covariates:
+            columns["motion" if name == "mean_fd" else name] = coded(cohort.covariates[name])
+    if cohort.lengths is not None and len(np.unique(cohort.lengths)) > 1:
+        columns["scan length"] = coded(cohort.lengths)
+    if cohort.y is None:
+        return [Finding("label", "unknown", np.nan, "AUC", "the cohort has no labels")]
+    labelled = pd.notna(pd.Series(cohort.y)).to_numpy()
+    y = cohort.y[labelled]
+    if len(columns) > 1:
+        columns["all of these"] = np.concatenate(list(columns.values()), axis=1)
+    return [_label_finding(name, label_from(values[labelled], y)) for name, values in columns.items()]
+
+
+def _label_finding(what: str, probe: Probe | None) -> Finding:
+    name = f"{what} → label"
+    if probe is None:
+        reason = f"{what} does not vary, or a class has fewer than {FEWEST} subjects"
+        return Finding(name, "unknown", np.nan, "AUC", reason)
+    message = f"AUC {probe.score:.2f}, accuracy {probe.accuracy:.2f} without any brain "
+    message += f"(largest class {probe.majority:.2f})"
+    if probe.z < CLEAR or probe.score < NOTABLE:
+        return Finding(name, "fine", probe.score, "AUC", message)
+    advice = {
+        "site": 'report leave-one-site-out (protocol "loso"), balance classes within sites, harmonise with '
+        "ComBat inside the fold",
+        "all of these": "an accuracy no higher than this says nothing about brains; report it beside yours",
+        "scan length": "cut all series to the same length, or to the same length within a site",
+    }.get(what, f"match the groups for {what}, or regress it out inside the fold, and report both")
+    severity = "serious" if probe.score >= STRONG else "warning"
+    return Finding(name, severity, probe.score, "AUC", message, advice)
+
+
+def _balance(cohort: Cohort) -> list[Finding]:
+    """How the classes are spread, over all and over sites."""
+    if cohort.y is None:
+        return []
+    labels = pd.Series(cohort.y)
+    shares = labels.value_counts(normalize=True)
+    if len(shares) < 2:
+        only = f"all labels are {shares.index[0]!r}" if len(shares) else "no labels"
+        return [Finding("class balance", "serious", 1.0, "largest share", only, "add the other class")]
+    lopsided = shares.iloc[0] > 1.5 / len(shares)
+    message = ", ".join(f"{label}: {share:.0%}" for label, share in shares.sort_index().items())
+    advice = "compare balanced accuracy, MCC and AUC, not accuracy" if lopsided else ""
+    out = [
+        Finding(
+            "class balance",
+            "warning" if lopsided else "fine",
+            float(shares.iloc[0]),
+            "largest share",
+            message,
+            advice,
+        )
+    ]
+    if cohort.sites is None or len(np.unique(cohort.sites)) < 2:
+        return out
+    table = pd.crosstab(pd.Series(cohort.sites, name="site"), labels.rename("label"))
+    test = stats.chi2_contingency(table)
+    strength = float(np.sqrt(test.statistic / table.to_numpy().sum() / (min(table.shape) - 1)))
+    alone = table.index[(table > 0).sum(axis=1) == 1].tolist()
+    share = table.div(table.sum(axis=1), axis=0).iloc[:, -1]
+    message = (
+        f"Cramér's V {strength:.2f} (p = {test.pvalue:.2g}); share of {table.columns[-1]} from "
+        f"{share.min():.2f} ({share.idxmin()}) to {share.max():.2f} ({share.idxmax()})"
+    )
+    name, measure = "class balance per site", "Cramér's V"
+    uneven = test.pvalue < 0.001
+    if not alone and not uneven:
+        return [*out, Finding(name, "fine", strength, measure, message, table=table)]
+    if alone:
+        message += f"; one class only at {_some(alone)}"
+    advice = "drop sites with one class, balance the others, or report leave-one-site-out"
+    severity = "serious" if uneven and strength >= 0.3 else "warning"
+    return [*out, Finding(name, severity, strength, measure, message, advice, table)]
+
+
+def _from_connectivity(cohort: Cohort, vectors: np.ndarray, leaks: bool) -> list[Finding]:
+    """What connectivity gives away besides the label."""
+    out = []
+    if cohort.sites is not None:
+        probe = class_from_connectivity(vectors, cohort.sites)
+        out.append(_site_finding(probe, leaks))
+    if "mean_fd" in cohort.covariates:
+        fd = pd.to_numeric(cohort.covariates["mean_fd"], errors="coerce").to_numpy(float, na_value=np.nan)
+        out.append(_motion_finding(number_from_connectivity(vectors, fd)))
+    return out
+
+
+def _site_finding(probe: Probe | None, leaks: bool) -> Finding:
+    name, measure = "connectivity → site", "balanced accuracy"
+    if probe is None:
+        return Finding(name, "unknown", np.nan, measure, f"fewer than two sites of {FEWEST} subjects")
+    message = f"balanced accuracy {probe.score:.2f} (chance {probe.chance:.2f})"
+    if probe.z < CLEAR or probe.score - probe.chance < SITE_NOTABLE:
+        return Finding(name, "fine", probe.score, measure, message)
+    advice = "harmonise inside the fold (ComBat) and report leave-one-site-out beside random splits"
+    if leaks:
+        message += "; and site tells the label, so random splits can be won by recognising the scanner"
+    return Finding(name, "serious" if leaks else "warning", probe.score, measure, message, advice)
+
+
+def _motion_finding(probe: Probe | None) -> Finding:
+    name, measure = "connectivity → motion", "rank correlation"
+    if probe is None:
+        return Finding(name, "unknown", np.nan, measure, "mean_fd is missing or does not vary")
+    message = f"mean_fd can be told with rank correlation {probe.score:.2f}"
+    if probe.z < CLEAR or probe.score < MOTION_NOTABLE:
+        return Finding(name, "fine", probe.score, measure, message)
+    advice = "clean the series for motion, exclude the worst scans, and check motion → label"
+    return Finding(name, "warning", probe.score, measure, message, advice)
+
+
+def _some(names: Sequence[Any]) -> str:
+    shown = ", ".join(str(name) for name in names[:MOST])
+    return shown if len(names) <= MOST else f"{shown} and {len(names) - MOST} more"

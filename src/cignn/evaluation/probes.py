@@ -1,0 +1,195 @@
+"""Probes of an audit: how well one thing about a subject can be told from another, by cross-validation.
+
+A probe is a small linear model, fitted in the folds as every other model: its score says what is there to be
+learnt, and ``z`` how far that lies above chance, in standard errors.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.model_selection import KFold, RepeatedStratifiedKFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from cignn.connectome import Connectivity
+from cignn.datasets.cohort import Cohort
+
+FOLDS = 5
+REPEATS = 2
+NEAR_IDENTICAL = 0.7
+SAME = 0.999  # of connectivity as it is: copies, whatever else holds
+BROAD = 10  # leading patterns taken off before subjects are compared: motion and site make strangers alike
+COMPONENTS = 50  # of connectivity: sites and motion are broad patterns, and a probe must be quick
+STRENGTH = 0.1  # of covariates: weak enough for twenty sites
+FEWEST = 10  # members of the smallest class a probe is fitted for
+
+
+class Probe(NamedTuple):
+    """A cross-validated score beside the one without knowledge, and how many standard errors lie between."""
+
+    score: float
+    chance: float
+    z: float
+    accuracy: float = np.nan
+    majority: float = np.nan  # accuracy of always naming the most frequent class
+
+
+# ------------------------------------------------------------------- subjects as vectors
+
+
+def connectivity_vectors(cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
+    """(n, edges) connectivity without the cohort's mean, 0 where undefined; (n, R) ROIs without signal."""
+    if cohort.series is not None:
+        constant = np.array([_flat(series) for series in cohort.series])
+        finite = [np.nan_to_num(one, posinf=0, neginf=0) for one in cohort.series]
+        cohort = Connectivity(constant_rois="zero").fit_transform(cohort._with(series=finite))
+        matrices = np.asarray(cohort.matrices)
+    else:
+        off = ~np.eye(cohort.n_rois, dtype=bool)
+        given = np.asarray(cohort.matrices)
+        constant = np.array([_flat(matrix, off, tolerance=1e-6) for matrix in given])
+        matrices = np.nan_to_num(given, posinf=0, neginf=0)
+    rows, columns = np.triu_indices(cohort.n_rois, 1)
+    vectors = matrices[:, rows, columns]
+    known = ~(constant[:, rows] | constant[:, columns])
+    mean = np.divide((vectors * known).sum(0), known.sum(0), out=np.zeros(len(rows)), where=known.any(0))
+    return np.where(known, vectors - mean.astype(np.float32), np.float32(0)), constant
+
+
+def _flat(columns: np.ndarray, inside: np.ndarray | None = None, tolerance: float = 0.0) -> np.ndarray:
+    """(R,) which columns of (t, R) do not vary; values that are not finite do not count."""
+    counts = np.isfinite(columns) if inside is None else np.isfinite(columns) & inside
+    high = np.where(counts, columns, -np.inf).max(0, initial=-np.inf)
+    low = np.where(counts, columns, np.inf).min(0, initial=np.inf)
+    return ~(high > low + tolerance)
+
+
+def near_identical_pairs(vectors: np.ndarray, threshold: float = NEAR_IDENTICAL) -> pd.DataFrame:
+    """Pairs of rows of (n, e) centred vectors that are too alike: first, second, correlation.
+
+    Correlations are those of what is left without the leading patterns of all rows. Among few ROIs strangers
+    correlate by chance; there the threshold rises to six standard deviations of such correlations.
+    """
+    if not 0 < threshold <= 1:
+        raise ValueError(f"near_identical must lie in (0, 1], got {threshold}.")
+    gram = (vectors @ vectors.T).astype(np.float64)
+    values, patterns = np.linalg.eigh(gram)
+    kept = len(values) - min(BROAD, len(values) // 10)
+    left = np.clip(values[:kept], 0, None)
+    dimensions = left.sum() ** 2 / max((left**2).sum(), np.finfo(float).tiny)
+    threshold = max(threshold, np.tanh(6 / np.sqrt(max(dimensions, 1))))
+    alike = _as_correlation((patterns[:, :kept] * left) @ patterns[:, :kept].T)
+    first, second = np.nonzero(np.triu((alike > threshold) | (_as_correlation(gram) > SAME), 1))
+    return pd.DataFrame({"first": first, "second": second, "correlation": alike[first, second]})
+
+
+def _as_correlation(gram: np.ndarray) -> np.ndarray:
+    norm = np.sqrt(np.clip(np.diag(gram), 0, None))
+    scale = np.divide(1, norm, out=np.zeros_like(norm), where=norm > 1e-3 * max(norm.max(), 1e-12))
+    return gram * scale * scale[:, None]
+
+
+# ----------------------------------------------------------------- label from covariates
+
+
+def label_from(features: np.ndarray, y: np.ndarray) -> Probe | None:
+    """ROC-AUC and accuracy of labels (n,) told from features (n, d) by logistic regression.
+
+    With more than two classes, the mean area of one class against the rest. None where there is nothing to
+    tell apart: fewer than two classes of ten subjects, or features that do not vary.
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    counts = np.bincount(codes)
+    if len(classes) < 2 or counts.min() < FEWEST or not np.ptp(features, axis=0).any():
+        return None
+    folds = RepeatedStratifiedKFold(n_splits=FOLDS, n_repeats=REPEATS, random_state=0)
+    model = LogisticRegression(C=STRENGTH, max_iter=500)
+    areas, hits = [], []
+    for train, test in folds.split(features, codes):
+        chances = clone(model).fit(features[train], codes[train]).predict_proba(features[test])
+        shown = chances[:, 1] if len(classes) == 2 else chances
+        areas.append(roc_auc_score(codes[test], shown, multi_class="ovr"))
+        hits.append((chances.argmax(1) == codes[test]).mean())
+    # the variance of the Mann-Whitney statistic without knowledge; the rarest class has the largest
+    n, few = len(codes), counts.min()
+    error = np.sqrt((n + 1) / (12 * few * (n - few)))
+    score = float(np.mean(areas))
+    return Probe(score, 0.5, (score - 0.5) / error, float(np.mean(hits)), float(counts.max() / n))
+
+
+def coded(column: Any) -> np.ndarray:
+    """(n, k) numbers of a column: a rank and its square, or one column per category; missing is a value."""
+    values = pd.Series(column).reset_index(drop=True)
+    if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+        numbers = values.to_numpy(float, na_value=np.nan, copy=True)
+        absent = ~np.isfinite(numbers)
+        numbers[absent] = np.median(numbers[~absent]) if (~absent).any() else 0.0
+        ranks = stats.rankdata(numbers)  # a few who moved a lot must not rule
+        level = (ranks - ranks.mean()) / max(ranks.std(), 0.5)
+        return np.stack([level, level**2, absent], axis=1).astype(float)
+    words = values.astype(object).where(values.notna(), "n/a").astype(str)
+    return pd.get_dummies(words).to_numpy(float)
+
+
+# ------------------------------------------------------------- what connectivity gives away
+
+
+def class_from_connectivity(vectors: np.ndarray, groups: np.ndarray) -> Probe | None:
+    """Balanced accuracy of groups (n,), such as sites, told from connectivity (n, edges).
+
+    Groups of fewer than ten subjects are left out; None where fewer than two are left.
+    """
+    _, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    large = counts >= FEWEST
+    if large.sum() < 2:
+        return None
+    chosen = large[codes]
+    vectors, codes = vectors[chosen], np.unique(codes[chosen], return_inverse=True)[1]
+    counts = np.bincount(codes)
+    model = _model(LogisticRegression(class_weight="balanced", max_iter=300), len(codes))
+    predicted = np.empty_like(codes)
+    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(vectors, codes):
+        predicted[test] = _fitted(model, vectors[train], codes[train]).predict(vectors[test])
+    score, chance = float(balanced_accuracy_score(codes, predicted)), 1 / len(counts)
+    error = np.sqrt(chance * (1 - chance) * (1 / counts).sum()) / len(counts)
+    return Probe(score, chance, (score - chance) / error)
+
+
+def number_from_connectivity(vectors: np.ndarray, numbers: np.ndarray) -> Probe | None:
+    """Spearman correlation of numbers (n,), such as motion, with what connectivity (n, e) says of them."""
+    known = np.isfinite(numbers)
+    if known.sum() < 2 * FEWEST or np.ptp(numbers[known]) == 0:
+        return None
+    vectors, ranks = vectors[known], stats.rankdata(numbers[known])
+    model = _model(Ridge(1.0), len(ranks))
+    predicted = np.empty(len(ranks))
+    for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(vectors):
+        level = ranks[train].mean()  # differs between folds, in the direction away from the test ranks
+        predicted[test] = _fitted(model, vectors[train], ranks[train] - level).predict(vectors[test])
+    score = 0.0 if np.ptp(predicted) == 0 else float(stats.spearmanr(predicted, ranks).statistic)
+    return Probe(score, 0.0, score * np.sqrt(len(ranks) - 1))
+
+
+def _model(last: Any, n: int) -> Any:
+    components = min(COMPONENTS, n * (FOLDS - 1) // FOLDS // 4)
+    return make_pipeline(
+        PCA(max(1, components), svd_solver="randomized", random_state=0), StandardScaler(), last
+    )
+
+
+def _fitted(model: Any, vectors: np.ndarray, target: np.ndarray) -> Any:
+    model = clone(model)
+    model[0].n_components = min(model[0].n_components, vectors.shape[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a rough answer is enough here
+        return model.fit(vectors, target)

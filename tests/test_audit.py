@@ -1,0 +1,249 @@
+"""The audit finds what was put into a cohort, says how much of it, and leaves a clean cohort alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cignn import Cohort
+from cignn.datasets import load_abide, make_cohort
+from cignn.evaluation import Audit, audit, brief
+from cignn.evaluation.findings import SEVERITIES
+from cignn.evaluation.probes import coded, label_from, near_identical_pairs
+
+
+def small(seed: int = 0, n: int = 120, **more: Any) -> Cohort:
+    return make_cohort(
+        n, 16, **({"n_edges": 5, "n_site_edges": 12, "lengths": (60, 90), "random_state": seed} | more)
+    )
+
+
+def flagged(found: Audit) -> set[str]:
+    return {finding.name for finding in found if finding.severity in ("serious", "warning")}
+
+
+# ------------------------------------------------------------------------ no false alarm
+
+
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_clean_cohort_passes(kind: str, seed: int) -> None:
+    found = audit(small(seed, kind=kind))
+    assert flagged(found) == set()
+    assert brief(found) == ""
+    assert found.worst in ("fine", "unknown")
+
+
+def test_a_planted_diagnosis_is_no_fault() -> None:
+    assert flagged(audit(small(effect=1.0))) == set()
+
+
+# ------------------------------------------------------------------- sites and covariates
+
+
+def test_sites_that_tell_the_label_are_named_with_the_number() -> None:
+    found = audit(small(site_effect=1.0, confounded=0.8))
+    site = found["site → label"]
+    assert site.severity == "serious"
+    assert site.size == pytest.approx(0.8, abs=0.08)  # 80 % of patients from one site, 20 % of controls
+    assert "loso" in site.advice
+    assert found["connectivity → site"].severity == "serious"
+    assert found["class balance per site"].severity == "serious"
+    assert "site → label" in brief(found)
+    assert found.worst == "serious"
+
+
+def test_a_site_effect_alone_is_a_warning_not_a_leak() -> None:
+    found = audit(small(site_effect=1.0))
+    assert found["connectivity → site"].severity == "warning"
+    assert found["connectivity → site"].size > 0.7
+    assert flagged(found) == {"connectivity → site"}
+
+
+def test_motion_in_connectivity_is_found() -> None:
+    found = audit(small(motion=3.0))
+    assert found["connectivity → motion"].severity == "warning"
+    assert found["connectivity → motion"].size > 0.5
+    assert "near-identical subjects" not in flagged(found)  # the same artefact does not make two the same
+
+
+@pytest.mark.parametrize("name", ["age", "sex", "motion"])
+def test_a_covariate_that_goes_with_the_label_is_named(name: str) -> None:
+    cohort = small()
+    rng = np.random.default_rng(0)
+    column = "mean_fd" if name == "motion" else name
+    if name == "sex":
+        cohort.covariates["sex"] = np.where(rng.random(len(cohort)) < 0.2 + 0.6 * cohort.y, "M", "F")
+    else:
+        cohort.covariates[column] = rng.normal(size=len(cohort)) + 1.5 * cohort.y
+    found = audit(cohort)
+    assert found[f"{name} → label"].severity == "serious"
+    assert (
+        {f"{name} → label"}
+        <= flagged(found)
+        <= {
+            f"{name} → label",
+            "all of these → label",
+            "connectivity → motion",  # the label shows in connectivity, and motion goes with the label
+        }
+    )
+    assert found["all of these → label"].size > 0.65
+
+
+def test_a_covariate_that_is_missing_in_patients_alone_is_found() -> None:
+    cohort = small()
+    cohort.covariates["age"] = np.where(cohort.y == 1, np.nan, cohort.covariates["age"])
+    assert audit(cohort)["age → label"].size == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_scan_length_that_goes_with_the_label_is_found() -> None:
+    cohort = small()
+    series = [one[: 50 + 5 * label] for one, label in zip(cohort.series, cohort.y, strict=True)]
+    assert audit(cohort._with(series=series))["scan length → label"].severity == "serious"
+
+
+def test_a_site_with_one_class_is_named() -> None:
+    cohort = small()
+    sites = np.where((np.arange(len(cohort)) < 16) & (cohort.y == 1), "lonely", cohort.sites)
+    finding = audit(cohort._with(sites=sites))["class balance per site"]
+    assert finding.severity in ("warning", "serious")
+    assert "one class only at lonely" in finding.message
+    assert finding.table.loc["lonely", 0] == 0
+
+
+# --------------------------------------------------------------------- subjects and splits
+
+
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+@pytest.mark.parametrize("n_rois", [8, 30])
+def test_copies_are_found_and_nobody_else(kind: str, n_rois: int) -> None:
+    cohort = make_cohort(100, n_rois, n_edges=3, kind=kind, lengths=(60, 90), random_state=1)
+    twice = cohort[np.r_[:100, 3, 40]]._with(subjects=[f"s{i}" for i in range(102)])
+    finding = audit(twice)["near-identical subjects"]
+    assert finding.severity == "serious"
+    assert sorted(zip(finding.table["first"], finding.table["second"], strict=True)) == [
+        ("s3", "s100"),
+        ("s40", "s101"),
+    ]
+
+
+def test_a_noisy_copy_with_another_label_is_found() -> None:
+    cohort = small(n=80)
+    noise = np.random.default_rng(0)
+    series = [*cohort.series, cohort.series[7] + noise.normal(0, 0.15, cohort.series[7].shape)]
+    again = Cohort(series, y=np.r_[cohort.y, 1 - cohort.y[7]])
+    finding = audit(again)["near-identical subjects"]
+    assert finding.size == 1
+    assert "1 of them with different labels" in finding.message
+
+
+def test_a_subject_on_both_sides_is_found_by_name_and_by_data() -> None:
+    cohort = small(n=60)
+    clean = (np.arange(40), np.arange(40, 50), np.arange(50, 60))
+    assert audit(cohort, clean)["subjects on both sides of a split"].severity == "fine"
+    names = cohort.subjects.copy()
+    names[55] = names[2]  # a second scan of subject 2
+    by_name = audit(cohort._with(subjects=names), clean)
+    assert by_name["subjects on both sides of a split"].size == 1
+    assert by_name["repeated subjects"].severity == "warning"
+    same = np.r_[:55, 45, 56:60]  # the scan of a validation subject under another name
+    by_data = audit(cohort[same]._with(subjects=cohort.subjects), clean)
+    assert by_data["subjects on both sides of a split"].severity == "serious"
+    masks = tuple(np.isin(np.arange(60), part) for part in clean)
+    assert audit(cohort, [masks, masks])["subjects on both sides of a split"].message == "none in 2 splits"
+    with pytest.raises(ValueError, match="train, test"):
+        audit(cohort, [clean + clean])
+
+
+def test_no_pair_is_reported_twice_and_none_with_itself() -> None:
+    vectors = np.random.default_rng(0).normal(size=(30, 400)).astype(np.float32)
+    pairs = near_identical_pairs(np.concatenate([vectors, vectors[:3]]))
+    assert list(zip(pairs["first"], pairs["second"], strict=True)) == [(0, 30), (1, 31), (2, 32)]
+    with pytest.raises(ValueError, match="near_identical"):
+        near_identical_pairs(vectors, 1.5)
+
+
+def test_rois_without_signal_are_counted_and_compared_with_the_label() -> None:
+    cohort = small()
+    series = [np.array(one) for one in cohort.series]
+    for i in (0, 1):
+        series[i][:, 4] = 2.0
+    finding = audit(cohort._with(series=series))["ROIs without signal"]
+    assert (finding.severity, finding.size) == ("warning", 2)
+    assert cohort.roi_names[4] in finding.message
+    for i in np.flatnonzero(cohort.y == 1):
+        series[i][:, 4] = 2.0
+    assert audit(cohort._with(series=series))["ROIs without signal"].severity == "serious"
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_rois_without_signal_are_seen_in_matrices_too(value: float) -> None:
+    cohort = small(kind="matrices")
+    cohort.matrices[5, 3, :] = cohort.matrices[5, :, 3] = value
+    cohort.matrices[5, 3, 3] = 1
+    finding = audit(cohort)["ROIs without signal"]
+    assert finding.size == 1
+    assert cohort.roi_names[3] in finding.message
+
+
+# --------------------------------------------------------------------------- what it returns
+
+
+def test_little_data_is_no_reason_to_fail() -> None:
+    cohort = small()
+    bare = Cohort(cohort.series)
+    assert audit(bare)["label"].severity == "unknown"
+    assert audit(Cohort(cohort.series[:3], y=[0, 1, 1], sites=["a", "a", "b"])).subjects == 3
+    assert audit(cohort[:1]).subjects == 1
+    assert audit(Cohort(cohort.series, y=np.zeros(len(cohort))))["class balance"].severity == "serious"
+    three = audit(cohort.with_y(np.arange(len(cohort)) % 3))
+    assert flagged(three) == set()
+    gaps = cohort._with(covariates={"age": [np.nan] * len(cohort), "sex": [None] * len(cohort)})
+    assert audit(gaps)["age → label"].severity == "unknown"
+    with pytest.raises(TypeError, match="Cohort"):
+        audit(np.zeros((3, 4)))
+    with pytest.raises(ValueError, match="no"):
+        audit(cohort[[]])
+
+
+def test_the_result_reads_as_lines_and_as_a_table() -> None:
+    found = audit(small(site_effect=1.0, confounded=True))
+    table = found.to_frame()
+    assert list(table) == ["finding", "severity", "size", "measure", "message", "what to do"]
+    assert len(table) == len(found) == len(list(found))
+    assert table["severity"].map(SEVERITIES.index).is_monotonic_increasing
+    assert (table.loc[table["severity"].isin(["serious", "warning"]), "what to do"] != "").all()
+    assert "Audit of 120 subjects: " in repr(found)
+    assert all(line in repr(found) for line in brief(found).splitlines())
+    with pytest.raises(KeyError, match="no finding"):
+        found["weather"]
+
+
+def test_the_same_cohort_gives_the_same_audit() -> None:
+    first, second = (audit(small(site_effect=0.5, confounded=0.7)).to_frame() for _ in range(2))
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_probes_tell_what_is_there() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    assert label_from(coded(y + rng.normal(0, 1e-3, 200)), y).score > 0.99
+    assert abs(label_from(coded(rng.normal(size=200)), y).z) < 3
+    assert label_from(coded(np.zeros(200)), y) is None
+    assert coded(pd.Series(["a", None, "b"])).shape == (3, 3)
+
+
+@pytest.mark.data
+def test_abide_holds_scans_that_stand_under_two_names(real_data: Any) -> None:
+    cohort = load_abide(real_data("abide"))
+    who = cohort[np.isin(cohort.sites, ["UM_1", "YALE", "CALTECH"])]
+    finding = audit(who)["near-identical subjects"]
+    # their mean framewise displacements are the same to ten digits: one scan under two names
+    fd = dict(zip(who.subjects, who.covariates["mean_fd"], strict=True))
+    assert [fd[a] == fd[b] for a, b in zip(finding.table["first"], finding.table["second"], strict=True)] == [
+        True,
+        True,
+    ]
