@@ -18,7 +18,7 @@ from cignn import Cohort, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.connectome.combat import empirical_bayes, fill_triangles, upper_triangle
 from cignn.connectome.connectivity import KINDS
-from cignn.datasets import aal116
+from cignn.datasets import aal116, check_cohort
 
 
 def make_series(n: int = 12, n_rois: int = 6, seed: int = 0) -> list[np.ndarray]:
@@ -567,6 +567,20 @@ def test_the_steps_can_be_searched_over_and_cloned() -> None:
     assert search.best_score_ > 0.9 and len(search.cv_results_["params"]) == 4
     step = ComBat(("age",), unseen="pass", min_site_size=4)
     assert clone(step).get_params() == step.get_params() and repr(clone(step)) == repr(step)
+
+
+def test_a_region_known_to_be_absent_is_disconnected_without_asking() -> None:
+    rng = np.random.default_rng(0)
+    series = rng.normal(size=(6, 40, 5))
+    series[2, :, 3] = 0
+    with pytest.raises(ValueError, match="1 subjects have constant ROIs"):
+        Connectivity().fit_transform(Cohort(series))
+    known = check_cohort(Cohort(series, y=[0, 1] * 3), constant_rois="zero")
+    matrices = Connectivity().fit_transform(known[1:]).matrices
+    assert (matrices[1, 3, [0, 1, 2, 4]] == 0).all() and (matrices[0, 3] != 0).all()
+    series[4, :, 1] = 7
+    with pytest.raises(ValueError, match=r"1 subjects have constant ROIs.*sub-0005"):
+        Connectivity().fit_transform(Cohort(series, zeros_mean_absent=True))
 
 
 # ------------------------------------------------------------------- real data

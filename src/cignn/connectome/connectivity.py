@@ -163,9 +163,10 @@ class Connectivity(TransformerMixin, BaseEstimator):
         return matrices
 
     def _constant_rois(self, X: Cohort) -> np.ndarray:
-        """(n, R) bool: whose series is constant; with ``constant_rois="raise"`` there may be none."""
+        """(n, R) bool: whose series is constant; with ``constant_rois="raise"`` only known absences."""
         assert X.series is not None
         constant = np.zeros((len(X), X.n_rois), bool)
+        wrong = constant.copy()
         for i, series in enumerate(X.series):
             if len(series) < 3:
                 raise ValueError(
@@ -175,10 +176,11 @@ class Connectivity(TransformerMixin, BaseEstimator):
             if not np.isfinite(low).all() or not np.isfinite(high).all():
                 raise ValueError(f"subject {X.subjects[i]} has NaN or infinite values; repair or drop it.")
             constant[i] = low == high
-        if constant.any() and self.constant_rois == "raise":
-            who = np.flatnonzero(constant.any(1))
+            wrong[i] = constant[i] & (low != 0) if X.zeros_mean_absent else constant[i]
+        if wrong.any() and self.constant_rois == "raise":
+            who = np.flatnonzero(wrong.any(1))
             subjects = [
-                f"{X.subjects[i]} ({name_some([X.roi_names[j] for j in np.flatnonzero(constant[i])], 3)})"
+                f"{X.subjects[i]} ({name_some([X.roi_names[j] for j in np.flatnonzero(wrong[i])], 3)})"
                 for i in who
             ]
             raise ValueError(

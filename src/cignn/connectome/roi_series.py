@@ -136,6 +136,7 @@ class RoiSeries(TransformerMixin, BaseEstimator):
             subjects=list(kept),
             roi_names=atlas.names,
             atlas=atlas,
+            zeros_mean_absent=True,
         )
 
     # ---------------------------------------------------------------- settings

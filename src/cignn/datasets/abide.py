@@ -81,8 +81,8 @@ def load_abide(
     random_state : draws the controls that "paper-balanced" leaves out
     n_jobs, verbose : files read at once; 1 shows a progress bar
     constant_rois : in 47 of 1102 subjects (mostly CMU, SBL and PITT, where the field of view is cut) some
-        ROIs have no signal. "zero", the default here, keeps these subjects: the series becomes 0, and with
-        ``Connectivity(constant_rois="zero")`` the ROI has no connections. "drop_subject", "drop_roi"
+        ROIs have no signal. "zero", the default here, keeps these subjects: the series becomes 0 and
+        `Connectivity` gives the ROI no connections. "drop_subject", "drop_roi"
         and "raise" as at `check_cohort`
     **checks : the other options of `check_cohort`
 

@@ -104,6 +104,8 @@ class Cohort:
     atlas : names, places and systems of the R regions, or None
     edge_truth : (R, R) bool, True where an edge is known to make the class, or None
     site_truth : (R, R) bool, True where an edge is known to differ between sites, or None
+    zeros_mean_absent : a series of zeros is a region that was not measured, which someone decided to keep:
+        it gets no connections; otherwise `Connectivity` asks what to do with it
 
     Both kinds of data are kept as float32, series stacked in one array.
     """
@@ -121,6 +123,7 @@ class Cohort:
         atlas: Atlas | None = None,
         edge_truth: np.ndarray | None = None,
         site_truth: np.ndarray | None = None,
+        zeros_mean_absent: bool = False,
     ) -> None:
         if (series is None) == (matrices is None):
             raise ValueError("a cohort needs exactly one of series and matrices.")
@@ -152,6 +155,7 @@ class Cohort:
             raise ValueError(f"expected {self.n_rois} roi_names, got {len(self.roi_names)}.")
         self.edge_truth = _as_truth("edge_truth", edge_truth, self.n_rois)
         self.site_truth = _as_truth("site_truth", site_truth, self.n_rois)
+        self.zeros_mean_absent = zeros_mean_absent
 
     # ----------------------------------------------------------------- reading
 
@@ -235,6 +239,7 @@ class Cohort:
             "atlas": self.atlas,
             "edge_truth": self.edge_truth,
             "site_truth": self.site_truth,
+            "zeros_mean_absent": self.zeros_mean_absent,
         }
         return Cohort(**(parts | change))
 

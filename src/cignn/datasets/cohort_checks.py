@@ -66,8 +66,8 @@ def check_cohort(cohort: Cohort, **options: Any) -> Cohort:
     ----------
     non_finite : NaN or infinite values: "raise", "drop_subject" or "zero" (these values become 0)
     constant_rois : ROIs without signal, whose correlations are undefined: "raise", "drop_subject",
-        "drop_roi" (the ROI is dropped from everyone) or "zero" (the series becomes 0; with
-        ``Connectivity(constant_rois="zero")`` it has no connections)
+        "drop_roi" (the ROI is dropped from everyone) or "zero" (the series becomes 0 and `Connectivity`
+        gives it no connections)
     short_series, min_length : series of fewer than ``min_length`` (30) time points: "raise", "drop_subject"
         or "keep"
     asymmetric : matrices that differ from their transpose by more than rounding: "raise", "drop_subject" or
@@ -236,7 +236,8 @@ def _repaired(cohort: Cohort, zero_values: bool, constant: np.ndarray | None, ow
                 np.nan_to_num(one, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
             if constant is not None:
                 one[:, constant[i]] = 0
-        return cohort._with(series=stack)
+        absent = cohort.zeros_mean_absent or constant is not None
+        return cohort._with(series=stack, zeros_mean_absent=absent)
     matrices = cohort.matrices if own else cohort.matrices.copy()  # type: ignore[union-attr]
     for one in matrices:  # type: ignore[union-attr]
         if zero_values:

@@ -39,6 +39,7 @@ def write_npz(cohort: Cohort, path: str | Path) -> Path:
         "roi": np.array(cohort.roi_names, dtype=str),
         "edge_truth": cohort.edge_truth,
         "site_truth": cohort.site_truth,
+        "zeros_mean_absent": np.array(True) if cohort.zeros_mean_absent else None,
     }
     arrays |= {f"{_COVARIATE}{name}": _plain(cohort.covariates[name]) for name in cohort.covariates}
     if (atlas := cohort.atlas) is not None:
@@ -85,6 +86,7 @@ def read_npz(path: str | Path, label: str | None = "label") -> Cohort:
             atlas=_atlas(arrays),
             edge_truth=arrays.get("edge_truth"),
             site_truth=arrays.get("site_truth"),
+            zeros_mean_absent="zeros_mean_absent" in arrays,
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
