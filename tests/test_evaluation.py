@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.metrics import balanced_accuracy_score, f1_score, matthews_corrcoef, roc_auc_score
 
 from cignn import Explanations, GraphSet
 from cignn.evaluation import classification_scores, explanation_roc_auc, precision_at_k
+from cignn.evaluation.classification import code, weighted_scores
 
 
 def path_graph(weights: list[float], truth: list[int]) -> tuple[GraphSet, list[float]]:
@@ -112,6 +114,11 @@ def test_without_truth_there_is_nothing_to_compare_with(score: object) -> None:
 # --------------------------------------------------------------- classification
 
 
+def paper_scores(*args: object, **more: object) -> dict[str, float]:
+    scores = classification_scores(*args, **more)  # type: ignore[arg-type]
+    return {name: scores[name] for name in ("accuracy", "f1", "mcc")}
+
+
 def test_scores_of_two_classes_worked_out_by_hand() -> None:
     # 3 true positives, 1 false negative, 2 false positives, 4 true negatives
     y_true = np.array([1] * 4 + [0] * 6)
@@ -121,6 +128,7 @@ def test_scores_of_two_classes_worked_out_by_hand() -> None:
         "f1": 2 * 3 / (2 * 3 + 2 + 1),
         "mcc": (3 * 4 - 2 * 1) / math.sqrt((3 + 2) * (3 + 1) * (4 + 2) * (4 + 1)),
     }
+    expected |= {"sensitivity": 3 / 4, "specificity": 4 / 6, "balanced_accuracy": (3 / 4 + 4 / 6) / 2}
     assert classification_scores(y_true, y_pred) == pytest.approx(expected)
     words = np.array(["control", "patient"])
     assert classification_scores(words[y_true], words[y_pred]) == pytest.approx(expected)
@@ -134,13 +142,15 @@ def test_scores_of_three_classes_are_means_over_classes() -> None:
     assert scores["f1"] == pytest.approx((1 + 1 / 2 + 1 / 2) / 3)
     # MCC = (c·s − Σ p_k t_k) / √((s² − Σ p_k²)(s² − Σ t_k²)), c right of s
     assert scores["mcc"] == pytest.approx((4 * 6 - 12) / (36 - 12))
+    assert scores["sensitivity"] == scores["balanced_accuracy"] == pytest.approx((1 + 1 / 2 + 1 / 2) / 3)
+    assert scores["specificity"] == pytest.approx((1 + 3 / 4 + 3 / 4) / 3)
 
 
 def test_perfect_inverted_and_constant_predictions() -> None:
     y = np.array([0, 1, 0, 1])
-    assert classification_scores(y, y) == {"accuracy": 1, "f1": 1, "mcc": 1}
-    assert classification_scores(y, 1 - y) == {"accuracy": 0, "f1": 0, "mcc": -1}
-    assert classification_scores(y, np.zeros(4, int)) == {"accuracy": 0.5, "f1": 0, "mcc": 0}
+    assert paper_scores(y, y) == {"accuracy": 1, "f1": 1, "mcc": 1}
+    assert paper_scores(y, 1 - y) == {"accuracy": 0, "f1": 0, "mcc": -1}
+    assert paper_scores(y, np.zeros(4, int)) == {"accuracy": 0.5, "f1": 0, "mcc": 0}
 
 
 def test_a_class_that_only_one_side_has_still_counts() -> None:
@@ -151,8 +161,11 @@ def test_a_class_that_only_one_side_has_still_counts() -> None:
 
 def test_a_test_set_that_lacks_a_class_is_scored_by_the_classes_there_are() -> None:
     controls = np.zeros(3, int)
-    assert classification_scores(controls, controls) == {"accuracy": 1, "f1": 1, "mcc": 0}
-    assert classification_scores(controls, controls, classes=[0, 1]) == {"accuracy": 1, "f1": 0, "mcc": 0}
+    assert paper_scores(controls, controls) == {"accuracy": 1, "f1": 1, "mcc": 0}
+    assert paper_scores(controls, controls, classes=[0, 1]) == {"accuracy": 1, "f1": 0, "mcc": 0}
+    scores = classification_scores(controls, controls, [0, 1], np.tile([0.9, 0.1], (3, 1)))
+    assert scores["specificity"] == scores["balanced_accuracy"] == 1
+    assert math.isnan(scores["sensitivity"]) and math.isnan(scores["roc_auc"])
     two_of_three = classification_scores(np.array([0, 1]), np.array([0, 1]), classes=[0, 1, 2])
     assert two_of_three["f1"] == pytest.approx(2 / 3)
 
@@ -170,3 +183,48 @@ def test_labels_of_any_kind_are_scored_alike(kind: np.ndarray) -> None:
 def test_labels_that_do_not_match_are_refused(labels: tuple[list, list]) -> None:
     with pytest.raises(ValueError, match="as many predictions as labels and at least one"):
         classification_scores(*labels)
+
+
+def test_probabilities_of_two_classes_worked_out_by_hand() -> None:
+    y, chance = np.array([0, 0, 1, 1]), np.array([0.12, 0.55, 0.55, 0.93])
+    scores = classification_scores(y, (chance > 0.5).astype(int), [0, 1], np.stack([1 - chance, chance], 1))
+    assert scores["roc_auc"] == pytest.approx((1 + 1 + 1 + 0.5) / 4)  # of four pairs one is tied
+    # bins: 0.12 promised and 0 came, twice 0.55 promised and one of two came, 0.93 promised and 1 came
+    assert scores["calibration_error"] == pytest.approx((0.12 + 2 * 0.05 + 0.07) / 4)
+
+
+def test_probabilities_of_three_classes_agree_with_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    y, chances = rng.integers(0, 3, 60), rng.dirichlet([1, 1, 1], 60).round(2)
+    chances /= chances.sum(1, keepdims=True)
+    scores = classification_scores(y, chances.argmax(1), [0, 1, 2], chances)
+    assert scores["roc_auc"] == pytest.approx(roc_auc_score(y, chances, multi_class="ovr"))
+    assert scores["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(y, chances.argmax(1)))
+    assert scores["mcc"] == pytest.approx(matthews_corrcoef(y, chances.argmax(1)))
+    assert scores["f1"] == pytest.approx(f1_score(y, chances.argmax(1), average="macro"))
+
+
+def test_a_prediction_of_weight_two_counts_as_two() -> None:
+    rng = np.random.default_rng(0)
+    for k in (2, 3):
+        y, chances = rng.integers(0, k, 30), rng.dirichlet([1] * k, 30)
+        counts = rng.integers(0, 4, (5, 30))
+        weighted = weighted_scores(code(y, chances.argmax(1), np.arange(k), chances), counts)
+        for i, count in enumerate(counts):
+            some = np.repeat(np.arange(30), count)
+            again = classification_scores(y[some], chances.argmax(1)[some], np.arange(k), chances[some])
+            assert {name: value[i] for name, value in weighted.items()} == pytest.approx(again)
+
+
+def test_a_class_that_was_never_learnt_is_always_wrong() -> None:
+    y, chances = np.array([0, 1, 2]), np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    scores = classification_scores(y, chances.argmax(1), [0, 1], chances)
+    assert scores["accuracy"] == scores["sensitivity"] == pytest.approx(2 / 3)
+    assert scores["roc_auc"] == pytest.approx((1 + 1 + 0.5) / 3)
+
+
+def test_probabilities_without_their_classes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"one column per class \(2\), got \(2, 3\)"):
+        classification_scores([0, 1], [0, 1], [0, 1], np.ones((2, 3)))
+    with pytest.raises(ValueError, match="pass classes too"):
+        classification_scores([0, 1], [0, 1], probabilities=np.ones((2, 2)))

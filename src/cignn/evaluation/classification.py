@@ -1,30 +1,162 @@
-"""The paper's three scores of a diagnosis: accuracy, F1, MCC."""
+"""Scores of a diagnosis: the paper's accuracy, F1 and MCC, and what clinicians ask for beside them."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+LABEL_METRICS = ("accuracy", "balanced_accuracy", "f1", "mcc", "sensitivity", "specificity")
+PROBABILITY_METRICS = ("roc_auc", "calibration_error")
+METRICS = LABEL_METRICS + PROBABILITY_METRICS
+BINS = 10  # of equal width, in which probability and frequency are compared
+
+
+class Coded(NamedTuple):
+    """Predictions as class numbers."""
+
+    truth: np.ndarray  # (n,)
+    predicted: np.ndarray  # (n,)
+    probabilities: np.ndarray | None  # (n, k)
+    labels: np.ndarray  # (k,) the classes the numbers stand for
 
 
 def classification_scores(
-    y_true: np.ndarray, y_pred: np.ndarray, classes: np.ndarray | None = None
+    y_true: np.ndarray,
+    y_pred: np.ndarray,
+    classes: np.ndarray | None = None,
+    probabilities: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """Accuracy, F1 and Matthews correlation of (g,) predicted labels.
+    """Scores of (g,) predicted labels and, where they are given, of their probabilities.
 
-    F1 is that of the second of two classes in sorted order (the patients, where controls are 0), and the
-    mean over classes when there are more. classes : all there are (a classifier's ``classes_``), where a
-    small test set may lack some; by default those that occur.
+    Of two classes in sorted order the second one counts as positive (the patients, where controls are 0). Of
+    more classes F1, sensitivity, specificity and ROC-AUC are means over classes, each against the rest. NaN
+    where there is nothing to measure: no sensitivity without patients.
+
+    Parameters
+    ----------
+    classes : all there are (a classifier's ``classes_``), where a small test set may lack some; by default
+        those that occur
+    probabilities : (g, classes), columns in the order of ``classes``; adds "roc_auc" and "calibration_error",
+        the expected distance of probability and frequency in ten bins: of two classes the probability of
+        the second, of more that of the predicted one
     """
+    coded = code(y_true, y_pred, classes, probabilities)
+    scores = weighted_scores(coded, np.ones((1, len(coded.truth))))
+    return {name: float(value[0]) for name, value in scores.items()}
+
+
+def code(
+    y_true: np.ndarray,
+    y_pred: np.ndarray,
+    classes: np.ndarray | None = None,
+    probabilities: np.ndarray | None = None,
+) -> Coded:
+    """Check predictions and number their classes; one that only ``y_true`` has gets probability 0."""
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     if y_true.ndim != 1 or y_true.shape != y_pred.shape or not len(y_true):
         raise ValueError(
             f"expected as many predictions as labels and at least one, got {y_pred.shape} and {y_true.shape}."
         )
-    labels = np.unique(np.concatenate([y_true, y_pred])) if classes is None else np.unique(classes)
-    f1 = f1_score(y_true, y_pred, labels=labels, average=None, zero_division=0)
-    same = len(np.unique(y_true)) == 1 and (y_true == y_pred).all()  # one class: nothing to correlate
+    known = np.unique(y_pred if classes is None else np.asarray(classes))
+    labels = np.unique(np.concatenate([known, y_true, y_pred]))
+    chances = None
+    if probabilities is not None:
+        given = np.asarray(probabilities, np.float64)
+        if classes is None or given.shape != (len(y_true), len(classes)):
+            want = "(predictions, classes); pass classes too" if classes is None else len(classes)
+            raise ValueError(f"probabilities must have one column per class ({want}), got {given.shape}.")
+        chances = np.zeros((len(y_true), len(labels)))
+        chances[:, np.searchsorted(labels, np.asarray(classes).astype(labels.dtype))] = given
+    return Coded(np.searchsorted(labels, y_true), np.searchsorted(labels, y_pred), chances, labels)
+
+
+def weighted_scores(coded: Coded, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """Every score, (b,), under b ways of weighting n predictions: (b, n), how often each one counts."""
+    k = len(coded.labels)
+    cells = np.zeros((len(coded.truth), k * k))
+    cells[np.arange(len(cells)), coded.truth * k + coded.predicted] = 1
+    scores = confusion_scores((weights @ cells).reshape(-1, k, k))
+    if coded.probabilities is not None:
+        scores["roc_auc"] = _areas(coded.truth, coded.probabilities, weights)
+        scores["calibration_error"] = _calibration_error(coded, weights)
+    return scores
+
+
+def confusion_scores(confusion: np.ndarray) -> dict[str, np.ndarray]:
+    """The scores of `LABEL_METRICS`, (...,), of (..., k, k) counts: rows truth, columns prediction."""
+    k = confusion.shape[-1]
+    right = np.diagonal(confusion, axis1=-2, axis2=-1)
+    true, called = confusion.sum(-1), confusion.sum(-2)
+    total = confusion.sum((-2, -1))
+    recall = _ratio(right, true)
+    f1 = np.nan_to_num(_ratio(2 * right, true + called))
+    # MCC of any number of classes: (c·s − Σ p_k t_k) / √((s² − Σ p_k²)(s² − Σ t_k²)), c right of s
+    above = right.sum(-1) * total - (true * called).sum(-1)
+    below = np.sqrt((total**2 - (called**2).sum(-1)) * (total**2 - (true**2).sum(-1)))
+    if k > 2:
+        rest = total[..., None]
+        specificity = _mean(_ratio(rest - true - called + right, rest - true))
+        sensitivity = _mean(recall)
+    else:
+        sensitivity = recall[..., -1]
+        specificity = recall[..., 0] if k == 2 else np.full(total.shape, np.nan)
     return {
-        "accuracy": float(accuracy_score(y_true, y_pred)),
-        "f1": float(f1.mean() if len(labels) > 2 else f1[-1]),
-        "mcc": 0.0 if same else float(matthews_corrcoef(y_true, y_pred)),
+        "accuracy": _ratio(right.sum(-1), total),
+        "balanced_accuracy": _mean(recall),
+        "f1": f1.mean(-1) if k > 2 else f1[..., -1],
+        "mcc": np.nan_to_num(_ratio(above, below)),
+        "sensitivity": sensitivity,
+        "specificity": specificity,
     }
+
+
+def calibration_pairs(truth: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) probabilities and whether what they promise came true: see `classification_scores`."""
+    if probabilities.shape[1] == 2:
+        return probabilities[:, 1], truth == 1
+    return probabilities.max(1), probabilities.argmax(1) == truth
+
+
+def bin_numbers(promised: np.ndarray, n_bins: int) -> np.ndarray:
+    """(n,) the bin of equal width, from 0, that each probability lies in."""
+    return np.clip((promised * n_bins).astype(int), 0, n_bins - 1)
+
+
+# ----------------------------------------------------------------------- helpers
+
+
+def _calibration_error(coded: Coded, weights: np.ndarray) -> np.ndarray:
+    assert coded.probabilities is not None
+    promised, came = calibration_pairs(coded.truth, coded.probabilities)
+    bins = np.zeros((len(promised), BINS))
+    bins[np.arange(len(bins)), bin_numbers(promised, BINS)] = came - promised
+    return _ratio(np.abs(weights @ bins).sum(-1), weights.sum(-1))
+
+
+def _areas(truth: np.ndarray, probabilities: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(b,) area under the ROC curve: of the second of two classes, of more the mean over classes."""
+    classes = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
+    return _mean(np.stack([_area(truth == c, probabilities[:, c], weights) for c in classes], -1))
+
+
+def _area(positive: np.ndarray, score: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(b,) share of (positive, negative) pairs in the right order, ties counted half."""
+    order = np.argsort(score, kind="stable")
+    starts = np.flatnonzero(np.diff(score[order], prepend=-np.inf))
+    counts = weights[:, order]
+    of_positive = np.add.reduceat(counts * positive[order], starts, axis=1)
+    of_negative = np.add.reduceat(counts * ~positive[order], starts, axis=1)
+    below = np.cumsum(of_negative, axis=1) - of_negative / 2
+    return _ratio((of_positive * below).sum(1), of_positive.sum(1) * of_negative.sum(1))
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Quotient, NaN where the divisor is 0."""
+    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Mean over the last axis of what is not NaN; NaN where nothing is."""
+    there = ~np.isnan(values)
+    return _ratio(np.where(there, values, 0).sum(-1), there.sum(-1))
