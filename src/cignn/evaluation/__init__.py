@@ -25,15 +25,21 @@ from cignn.evaluation.faithfulness import (
     sparsity,
 )
 from cignn.evaluation.findings import Audit, Finding, brief
+from cignn.evaluation.protocols import PROTOCOLS, Holdout, KFold, LeaveOneSiteOut, Split, make_protocol
 
 __all__ = [
+    "PROTOCOLS",
     "Agreement",
     "Audit",
     "ExplanationCurve",
     "Fidelity",
     "Finding",
+    "Holdout",
+    "KFold",
+    "LeaveOneSiteOut",
     "PermutationCheck",
     "RemovalCurve",
+    "Split",
     "agreement",
     "agreement_table",
     "audit",
@@ -45,6 +51,7 @@ __all__ = [
     "fidelity",
     "heaviest_edges",
     "label_permutation_check",
+    "make_protocol",
     "precision_at_k",
     "rank_correlation",
     "removal_curve",

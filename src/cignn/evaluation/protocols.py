@@ -1,0 +1,389 @@
+"""Protocols: which subjects train, which choose the epoch, which are scored once.
+
+All scans of one subject stay on one side of a split. A seed draws splits of its own: seeds 0, 1 and 2 of a
+holdout are three random splits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, train_test_split
+
+LARGEST = 0.25  # share of the other sites' scans that whole validation sites may take
+
+
+class Split(NamedTuple):
+    """Three disjoint sets of positions in the data, and a name: the repeat, the fold or the site."""
+
+    name: str
+    train: np.ndarray
+    validation: np.ndarray
+    test: np.ndarray
+
+    @property
+    def development(self) -> np.ndarray:
+        """All but the test part, in order: what settings may be searched on."""
+        return np.sort(np.concatenate([self.train, self.validation]))
+
+    def digest(self) -> str:
+        """Return a fingerprint of the three sets."""
+        parts = [np.asarray(part, np.int64).tobytes() for part in (self.train, self.validation, self.test)]
+        return hashlib.sha256(b"|".join(parts)).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a protocol may know of the data: (n,) labels, names of subjects and, or None, of sites."""
+
+    y: np.ndarray
+    subjects: np.ndarray
+    sites: np.ndarray | None = None
+
+    def __getitem__(self, index: np.ndarray) -> Labels:
+        return Labels(self.y[index], self.subjects[index], None if self.sites is None else self.sites[index])
+
+
+def labels_of(data: Any) -> Labels:
+    """Read labels, subjects and sites of a `Cohort` or a `GraphSet`.
+
+    Subjects of graphs are ``meta["subject"]``, by default each graph its own; sites are ``meta["site"]``, by
+    default ``groups``.
+    """
+    if data.y is None:
+        raise ValueError("the data carry no labels; make them with y.")
+    y = np.asarray(data.y)
+    meta = getattr(data, "meta", {})
+    subjects = getattr(data, "subjects", meta.get("subject"))
+    subjects = np.arange(len(y)).astype(str) if subjects is None else np.asarray(subjects).astype(str)
+    sites = getattr(data, "sites", meta.get("site", getattr(data, "groups", None)))
+    return Labels(y, subjects, None if sites is None else np.asarray(sites).astype(str))
+
+
+# ----------------------------------------------------------------------- protocols
+
+
+@dataclass(frozen=True)
+class Protocol(ABC):
+    """A way to split."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def splits(self, labels: Labels, seed: int) -> list[Split]:
+        """Return the splits that ``seed`` draws."""
+
+    @abstractmethod
+    def inner_splits(self, labels: Labels, split: Split, seed: int) -> list[Split]:
+        """Split the development part of ``split`` again; positions are those of the whole data."""
+
+
+@dataclass(frozen=True)
+class Holdout(Protocol):
+    """Random 80/10/10, stratified by label; ``repeats`` of them for every seed.
+
+    validation, test : shares of the subjects. inner : folds of the development part in a search.
+    """
+
+    name: ClassVar[str] = "holdout"
+    repeats: int = 1
+    validation: float = 0.1
+    test: float = 0.1
+    inner: int = field(default=3, kw_only=True)
+
+    def splits(self, labels: Labels, seed: int) -> list[Split]:
+        """One split per repeat, named by its number."""
+        _check_share("validation", self.validation)
+        _check_share("test", self.test)
+        _check_whole("repeats", self.repeats, 1)
+        if self.validation + self.test >= 1:
+            raise ValueError(
+                f"validation + test must be less than 1, got {self.validation} + {self.test}; "
+                "nothing is left to learn from."
+            )
+        people = _People.of(labels)
+        people.check_counts(3, "holdout needs at least 3 subjects of every class")
+        out = []
+        for repeat in range(self.repeats):
+            rest, test = people.cut(np.arange(len(people)), self.test, _seed(seed, repeat, 0))
+            out.append(_with_validation(people, str(repeat + 1), rest, test, self.validation, seed, repeat))
+        return out
+
+    def inner_splits(self, labels: Labels, split: Split, seed: int) -> list[Split]:
+        """Stratified folds of the development part."""
+        return _inner_folds(labels, split, self.inner, self.validation, seed)
+
+
+@dataclass(frozen=True)
+class KFold(Protocol):
+    """Stratified folds, each the test part once; ``repeats`` new shuffles for every seed.
+
+    n_splits : folds. validation : share of all subjects. inner : folds of the development part in a search.
+    """
+
+    name: ClassVar[str] = "kfold"
+    n_splits: int = 10
+    repeats: int = 1
+    validation: float = 0.1
+    inner: int = field(default=3, kw_only=True)
+
+    def splits(self, labels: Labels, seed: int) -> list[Split]:
+        """One split per fold and repeat, named "repeat.fold", or "fold" where there is one repeat."""
+        _check_share("validation", self.validation)
+        _check_whole("repeats", self.repeats, 1)
+        _check_whole("n_splits", self.n_splits, 2)
+        people = _People.of(labels)
+        least = max(self.n_splits, 3)
+        wanted = f"kfold with n_splits={self.n_splits} needs at least {least} subjects of every class"
+        people.check_counts(least, wanted, "lower n_splits, ")
+        out = []
+        for repeat in range(self.repeats):
+            folds = people.folds(np.arange(len(people)), self.n_splits, _seed(seed, repeat, 0))
+            for fold, (rest, test) in enumerate(folds):
+                name = str(fold + 1) if self.repeats == 1 else f"{repeat + 1}.{fold + 1}"
+                draw = repeat * self.n_splits + fold
+                out.append(_with_validation(people, name, rest, test, self.validation, seed, draw))
+        return out
+
+    def inner_splits(self, labels: Labels, split: Split, seed: int) -> list[Split]:
+        """Stratified folds of the development part."""
+        return _inner_folds(labels, split, self.inner, self.validation, seed)
+
+
+@dataclass(frozen=True)
+class LeaveOneSiteOut(Protocol):
+    """Every site is the test part once; whole other sites, drawn by the seed, choose the epoch.
+
+    So the epoch is chosen for sites that were not learnt from, as the test site is. Where that would take
+    more than a quarter of the other scans (few or large sites), validation is a share of every other site.
+    Scans that a test subject has at other sites are left out.
+
+    validation : least share of the other sites' subjects. inner : groups of other sites in a search.
+    """
+
+    name: ClassVar[str] = "loso"
+    validation: float = 0.1
+    inner: int = field(default=3, kw_only=True)
+
+    def splits(self, labels: Labels, seed: int) -> list[Split]:
+        """One split per site, named by it."""
+        _check_share("validation", self.validation)
+        sites = _sites(labels)
+        out = []
+        for number, site in enumerate(sites):
+            test = np.flatnonzero(labels.sites == site)
+            others = np.flatnonzero(~np.isin(labels.subjects, labels.subjects[test]))
+            missing = set(np.unique(labels.y).tolist()) - set(labels.y[others].tolist())
+            if missing:
+                raise ValueError(
+                    f"without site {site!r} nobody of class {min(missing, key=str)!r} is left to learn from; "
+                    "drop the site or merge it with another."
+                )
+            part = _validation_by_site(labels, others, self.validation, _seed(seed, number, 1))
+            out.append(Split(site, np.setdiff1d(others, part), part, test))
+        return out
+
+    def inner_splits(self, labels: Labels, split: Split, seed: int) -> list[Split]:
+        """Groups of the other sites, each scored once; stratified folds where there is one other site."""
+        _check_whole("inner", self.inner, 2)
+        where = split.development
+        inside = labels[where]
+        assert inside.sites is not None
+        sites = np.unique(inside.sites)
+        groups = min(self.inner, len(sites))
+        if groups < 2:
+            return _inner_folds(labels, split, self.inner, self.validation, seed)
+        rng = np.random.default_rng(_seed(seed, 0, 2))
+        group_of = dict(zip(rng.permutation(sites), np.arange(len(sites)) % groups, strict=True))
+        merged = Labels(inside.y, inside.subjects, np.array([str(group_of[s]) for s in inside.sites]))
+        out = []
+        for one in LeaveOneSiteOut(self.validation).splits(merged, seed):
+            rest = np.concatenate([one.train, one.validation])
+            part = _validation_by_site(inside, rest, self.validation, _seed(seed, int(one.name), 3))
+            out.append(Split(one.name, where[np.setdiff1d(rest, part)], where[part], where[one.test]))
+        return out
+
+
+PROTOCOLS: dict[str, type[Protocol]] = {p.name: p for p in (Holdout, KFold, LeaveOneSiteOut)}
+
+
+def make_protocol(name: str, **params: Any) -> Protocol:
+    """Make the protocol of that name, one of `PROTOCOLS`: ``make_protocol("kfold", n_splits=5)``."""
+    if name not in PROTOCOLS:
+        close = get_close_matches(str(name).lower(), PROTOCOLS, 1, 0.4)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        raise ValueError(f"there is no protocol {name!r}{hint} There are {', '.join(PROTOCOLS)}.")
+    known = [f.name for f in fields(PROTOCOLS[name])]
+    for param in params:
+        if param not in known:
+            raise ValueError(f"{name!r} has no parameter {param!r}. There are {', '.join(known)}.")
+    return PROTOCOLS[name](**params)
+
+
+# -------------------------------------------------------------------- subjects
+
+
+class _People(NamedTuple):
+    """Subjects with their label and their scans; what is drawn are subjects."""
+
+    codes: np.ndarray  # (subjects,) class number; of several labels the first
+    classes: np.ndarray
+    scans: list[np.ndarray]  # positions in the data
+
+    @classmethod
+    def of(cls, labels: Labels) -> _People:
+        classes, codes = np.unique(labels.y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"the data must have at least two classes, got only {classes[:1].tolist()}.")
+        _, first, of_scan = np.unique(labels.subjects, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # subjects in the order of the data
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        sorted_scans = np.argsort(place[of_scan], kind="stable")
+        counts = np.bincount(of_scan)[order]
+        return cls(codes[first[order]], classes, np.split(sorted_scans, np.cumsum(counts)[:-1]))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def check_counts(self, least: int, wanted: str, remedy: str = "") -> None:
+        counts = np.bincount(self.codes, minlength=len(self.classes))
+        if counts.min() < least:
+            rare = self.classes.tolist()[counts.argmin()]
+            raise ValueError(
+                f"{wanted}, class {rare!r} has {counts.min()}; {remedy}add subjects or drop the class."
+            )
+
+    def cut(self, index: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Split subjects in two, stratified, ``share`` of all subjects in the second part."""
+        n_classes = len(self.classes)
+        size = min(max(n_classes, round(share * len(self.codes))), len(index) - n_classes)
+        codes = self.codes[index]
+        if np.bincount(codes, minlength=n_classes).min() < 2:
+            raise ValueError(
+                "too few subjects of a class are left for training and validation; add subjects."
+            )
+        rest, part = train_test_split(index, test_size=size, stratify=codes, random_state=seed)
+        lost = np.setdiff1d(codes, self.codes[rest])
+        for code in lost:  # rounding took the last of a rare class: give one back
+            back = part[self.codes[part] == code][:1]
+            rest, part = np.append(rest, back), np.setdiff1d(part, back)
+        return rest, part
+
+    def folds(self, index: np.ndarray, n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        cv = StratifiedKFold(n, shuffle=True, random_state=seed)
+        for rest, test in cv.split(index, self.codes[index]):
+            yield index[rest], index[test]
+
+    def positions(self, subjects: np.ndarray) -> np.ndarray:
+        """Scans of subjects, in the order of the data."""
+        parts = [self.scans[i] for i in subjects]
+        return np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+
+def _with_validation(
+    people: _People, name: str, rest: np.ndarray, test: np.ndarray, share: float, seed: int, draw: int
+) -> Split:
+    train, validation = people.cut(rest, share, _seed(seed, draw, 1))
+    return Split(name, *(people.positions(part) for part in (train, validation, test)))
+
+
+def _inner_folds(labels: Labels, split: Split, n: int, share: float, seed: int) -> list[Split]:
+    _check_whole("inner", n, 2)
+    where = split.development
+    people = _People.of(labels[where])
+    people.check_counts(
+        max(n, 3), f"inner={n} needs at least {max(n, 3)} subjects of every class", "lower inner, "
+    )
+    folds = people.folds(np.arange(len(people)), n, _seed(seed, 0, 2))
+    splits = [
+        _with_validation(people, str(i + 1), rest, test, share, seed, 1000 + i)
+        for i, (rest, test) in enumerate(folds)
+    ]
+    return [Split(s.name, where[s.train], where[s.validation], where[s.test]) for s in splits]
+
+
+# ----------------------------------------------------------------------- sites
+
+
+def _sites(labels: Labels) -> list[str]:
+    if labels.sites is None:
+        raise ValueError('loso needs sites, the data have none; pass sites (graphs: groups) or use "kfold".')
+    sites = np.unique(labels.sites).tolist()
+    if len(sites) < 2:
+        raise ValueError(f'loso needs at least two sites, the data have only {sites[0]!r}; use "kfold".')
+    return sites
+
+
+def _validation_by_site(labels: Labels, others: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Draw whole sites until their share is reached and every class is there; else a share of each site."""
+    assert labels.sites is not None
+    inside = labels[others]
+    sites = np.asarray(inside.sites)
+    n_classes = len(np.unique(inside.y))
+    rng = np.random.default_rng(seed)
+
+    def complete(chosen: np.ndarray) -> bool:
+        return len(np.unique(inside.y[chosen])) == n_classes
+
+    def scans(subjects: np.ndarray) -> np.ndarray:
+        return np.isin(inside.subjects, subjects)  # one scanned at several sites goes as a whole
+
+    taken = np.zeros(len(others), bool)
+    for site in rng.permutation(np.unique(sites)):
+        more = taken | scans(inside.subjects[sites == site])
+        if not complete(~more) or more.mean() > max(LARGEST, share):
+            continue  # too much of what there is to learn from
+        taken = more
+        if taken.mean() >= share and complete(taken):
+            return others[taken]
+
+    taken = np.zeros(len(others), bool)
+    for site in np.unique(sites):
+        here = np.unique(inside.subjects[sites == site])
+        taken |= scans(rng.permutation(here)[: round(share * len(here))])
+    if complete(taken) and complete(~taken):
+        return others[taken]
+    people = _People.of(inside)
+    _, part = people.cut(np.arange(len(people)), share, seed)
+    return others[people.positions(part)]
+
+
+# ----------------------------------------------------------------------- checks
+
+
+def _seed(seed: int, draw: int, purpose: int) -> int:
+    """A seed of its own for every draw: splits must not depend on how many others are drawn."""
+    return int(np.random.SeedSequence([seed, draw, purpose]).generate_state(1)[0])
+
+
+def _check_share(name: str, value: Any) -> None:
+    if not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ValueError(f"{name} must lie in (0, 1), got {value!r}.")
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+
+
+def check_splits(splits: Sequence[Split], labels: Labels) -> None:
+    """Refuse splits whose parts are empty or share a subject."""
+    for split in splits:
+        parts = {"train": split.train, "validation": split.validation, "test": split.test}
+        names = {part: set(labels.subjects[index].tolist()) for part, index in parts.items()}
+        for part in ("train", "test"):
+            if not names[part]:
+                raise ValueError(f"split {split.name!r} has nobody in its {part} part.")
+        for a, b in (("train", "validation"), ("train", "test"), ("validation", "test")):
+            shared = names[a] & names[b]
+            if shared:
+                raise ValueError(
+                    f"split {split.name!r} has subject {min(shared)!r} in both its {a} and its {b} part."
+                )

@@ -1,0 +1,194 @@
+"""What must hold for splits: nobody on two sides, shares and classes kept, sites apart, clear refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cignn import Cohort, GraphSet
+from cignn.evaluation import PROTOCOLS, Split, make_protocol
+from cignn.evaluation.protocols import Labels, check_splits, labels_of
+
+QUICK: dict[str, dict[str, Any]] = {
+    "holdout": {"repeats": 3},
+    "kfold": {"n_splits": 4, "repeats": 2},
+    "loso": {},
+}
+
+
+def people(n: int = 60, n_sites: int = 6, scans: int = 1, seed: int = 0) -> Labels:
+    """n subjects, a third of them patients, each scanned ``scans`` times, in random order."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(np.repeat(np.arange(n), scans))
+    y, site = np.arange(n) % 3 == 0, np.arange(n) // 3 % n_sites
+    return Labels(y[order].astype(int), order.astype(str), np.array([f"s{k}" for k in site[order]]))
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+@settings(deadline=None, max_examples=15)
+@given(scans=st.integers(1, 3), n_sites=st.integers(2, 8), seed=st.integers(0, 99))
+def test_nobody_is_on_two_sides_of_a_split(name: str, scans: int, n_sites: int, seed: int) -> None:
+    labels = people(scans=scans, n_sites=n_sites, seed=seed)
+    protocol = make_protocol(name, **QUICK[name])
+    for split in protocol.splits(labels, seed):
+        check_splits([split], labels)
+        every = np.concatenate([split.train, split.validation, split.test])
+        assert sorted(every) == list(range(len(labels.y)))  # nobody is lost either
+        for part in (split.train, split.validation):
+            assert set(labels.y[part]) == {0, 1}
+        inner = protocol.inner_splits(labels, split, seed)
+        check_splits(inner, labels)
+        for one in inner:  # settings are searched without the test part
+            assert not np.isin(np.concatenate(one[1:]), split.test).any()
+        assert sorted(np.concatenate([one.test for one in inner])) == sorted(split.development)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_seed_draws_the_same_splits_again_and_others_draw_others(name: str) -> None:
+    protocol, labels = make_protocol(name, **QUICK[name]), people(n_sites=10)
+    draw = [[split.digest() for split in protocol.splits(labels, seed)] for seed in (0, 0, 1)]
+    assert draw[0] == draw[1]
+    assert draw[0] != draw[2]
+    assert len(set(draw[0])) == len(draw[0])
+
+
+def test_a_holdout_is_80_10_10_and_stratified() -> None:
+    labels = people(n=300)
+    for split in make_protocol("holdout", repeats=4).splits(labels, 0):
+        assert [len(part) for part in split[1:]] == [240, 30, 30]
+        assert [labels.y[part].sum() for part in split[1:]] == [80, 10, 10]
+
+
+def test_more_repeats_leave_the_first_ones_as_they_were() -> None:
+    few, many = (make_protocol("holdout", repeats=n).splits(people(), 5) for n in (2, 4))
+    assert [s.digest() for s in few] == [s.digest() for s in many[:2]]
+
+
+def test_folds_test_everybody_once_in_every_repeat() -> None:
+    labels = people(scans=2)
+    splits = make_protocol("kfold", n_splits=4, repeats=2).splits(labels, 0)
+    assert [s.name for s in splits] == ["1.1", "1.2", "1.3", "1.4", "2.1", "2.2", "2.3", "2.4"]
+    for repeat in (splits[:4], splits[4:]):
+        assert sorted(np.concatenate([s.test for s in repeat])) == list(range(len(labels.y)))
+        assert {labels.y[s.test].sum() for s in repeat} == {2 * 20 // 4}
+
+
+def test_leaving_a_site_out_tests_that_site_and_validates_on_whole_others() -> None:
+    labels = people(n=120, n_sites=10)
+    splits = make_protocol("loso").splits(labels, 0)
+    assert [s.name for s in splits] == sorted({f"s{k}" for k in range(10)})
+    for split in splits:
+        sites = [set(labels.sites[part]) for part in split[1:]]  # type: ignore[index]
+        assert sites[2] == {split.name}
+        assert not sites[0] & sites[1] and not (sites[0] | sites[1]) & sites[2]
+        assert len(split.validation) >= 0.1 * len(split.development)
+
+
+@pytest.mark.parametrize("n_sites", [2, 3])
+def test_with_few_sites_validation_is_a_share_of_each(n_sites: int) -> None:
+    labels = people(n=120, n_sites=n_sites)
+    for split in make_protocol("loso").splits(labels, 0):
+        assert set(labels.sites[split.train]) == set(labels.sites[split.validation])  # type: ignore[index]
+        assert len(split.validation) == pytest.approx(0.1 * len(split.development), abs=2)
+
+
+def test_who_was_scanned_at_two_sites_is_not_learnt_from_when_one_is_tested() -> None:
+    labels = people(n=60, n_sites=6)
+    subjects = labels.subjects.copy()
+    travels = np.flatnonzero(labels.sites == "s0")[0], np.flatnonzero(labels.sites == "s3")[0]
+    subjects[travels[1]] = subjects[travels[0]]
+    labels = Labels(labels.y, subjects, labels.sites)
+    by_site = {split.name: split for split in make_protocol("loso").splits(labels, 0)}
+    assert travels[0] in by_site["s0"].test
+    assert travels[1] not in by_site["s0"].development
+    assert set(travels) <= set(by_site["s1"].development)
+    check_splits(list(by_site.values()), labels)
+
+
+def test_the_search_of_sites_scores_sites_it_did_not_learn_from() -> None:
+    labels = people(n=120, n_sites=10)
+    protocol = make_protocol("loso", inner=3)
+    inner = protocol.inner_splits(labels, protocol.splits(labels, 0)[0], 0)
+    assert len(inner) == 3
+    for one in inner:
+        tested = set(labels.sites[one.test])  # type: ignore[index]
+        assert not tested & set(labels.sites[np.concatenate([one.train, one.validation])])  # type: ignore[index]
+
+
+def test_splits_of_leaving_a_site_out_do_not_look_at_the_labels_of_the_test_site() -> None:
+    labels = people(n=120, n_sites=10)
+    before = make_protocol("loso").splits(labels, 0)[2]
+    y = labels.y.copy()
+    y[before.test] = 1 - y[before.test]
+    after = make_protocol("loso").splits(Labels(y, labels.subjects, labels.sites), 0)[2]
+    assert before.digest() == after.digest()
+
+
+# ------------------------------------------------------------------------ refusals
+
+
+def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"no protocol 'k-fold'; did you mean 'kfold'.*holdout, kfold, loso"):
+        make_protocol("k-fold")
+    with pytest.raises(ValueError, match=r"'kfold' has no parameter 'folds'\. There are n_splits"):
+        make_protocol("kfold", folds=3)
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], Labels, str]] = {
+    "one site": ("loso", {}, people(n_sites=1), "at least two sites, the data have only 's0'; use \"kfold\""),
+    "no sites": ("loso", {}, Labels(people().y, people().subjects), "loso needs sites, the data have none"),
+    "few": ("kfold", {"n_splits": 9}, people(n=24), "at least 9 subjects of every class, class 1 has 8"),
+    "two": ("holdout", {}, people(n=6), "at least 3 subjects of every class, class 1 has 2"),
+    "one class": (
+        "holdout",
+        {},
+        Labels(np.zeros(9), np.arange(9).astype(str)),
+        r"at least two classes, got only \[0",
+    ),
+    "a class of one site": (
+        "loso",
+        {},
+        Labels(np.array([0, 0, 1, 0, 0, 1]), np.arange(6).astype(str), np.array(list("aabaab"))),
+        "without site 'a' nobody of class 0 is left",
+    ),
+    "share": ("holdout", {"test": 1.5}, people(), r"test must lie in \(0, 1\), got 1.5"),
+    "nothing left": ("holdout", {"test": 0.6, "validation": 0.4}, people(), "less than 1, got 0.4 \\+ 0.6"),
+    "repeats": ("kfold", {"repeats": 0}, people(), "repeats must be a whole number of at least 1, got 0"),
+    "folds": ("kfold", {"n_splits": 1}, people(), "n_splits must be a whole number of at least 2, got 1"),
+}
+
+
+@pytest.mark.parametrize(("name", "params", "labels", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_split_is_refused_in_one_line(
+    name: str, params: dict[str, Any], labels: Labels, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        make_protocol(name, **params).splits(labels, 0)
+    assert "\n" not in str(caught.value)
+
+
+def test_splits_of_ones_own_are_checked() -> None:
+    labels = Labels(np.array([0, 1, 0, 1]), np.array(["a", "b", "a", "c"]))
+    with pytest.raises(ValueError, match="split 'x' has subject 'a' in both its train and its test part"):
+        check_splits([Split("x", np.array([0, 1]), np.array([], int), np.array([2, 3]))], labels)
+    with pytest.raises(ValueError, match="split 'x' has nobody in its test part"):
+        check_splits([Split("x", np.array([0, 1]), np.array([3]), np.array([], int))], labels)
+
+
+def test_subjects_and_sites_are_read_from_cohorts_and_graphs() -> None:
+    matrices = np.tile(np.eye(3), (4, 1, 1))
+    cohort = Cohort(matrices=matrices, y=[0, 1, 0, 1], sites=[1, 1, 2, 2], subjects=["a", "b", "a", "c"])
+    labels = labels_of(cohort)
+    assert labels.subjects.tolist() == ["a", "b", "a", "c"] and labels.sites.tolist() == ["1", "1", "2", "2"]  # type: ignore[union-attr]
+    plain = GraphSet.from_arrays(matrices, y=[0, 1, 0, 1])
+    assert len(set(labels_of(plain).subjects)) == 4 and labels_of(plain).sites is None
+    columns = {"subject": np.array(["a", "b", "a", "c"])}
+    named = GraphSet.from_arrays(matrices, y=[0, 1, 0, 1], groups=["x", "x", "y", "y"], meta=columns)
+    assert labels_of(named).subjects.tolist() == ["a", "b", "a", "c"]
+    assert labels_of(named).sites.tolist() == ["x", "x", "y", "y"]  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="carry no labels; make them with y"):
+        labels_of(plain.with_y(None))
