@@ -26,6 +26,8 @@ from cignn.evaluation.faithfulness import (
 )
 from cignn.evaluation.findings import Audit, Finding, brief
 from cignn.evaluation.protocols import PROTOCOLS, Holdout, KFold, LeaveOneSiteOut, Split, make_protocol
+from cignn.evaluation.runner import TaskFailedWarning, evaluate
+from cignn.evaluation.store import Store
 
 __all__ = [
     "PROTOCOLS",
@@ -40,12 +42,15 @@ __all__ = [
     "PermutationCheck",
     "RemovalCurve",
     "Split",
+    "Store",
+    "TaskFailedWarning",
     "agreement",
     "agreement_table",
     "audit",
     "brief",
     "characterisation_score",
     "classification_scores",
+    "evaluate",
     "explanation_accuracy",
     "explanation_roc_auc",
     "fidelity",

@@ -71,9 +71,10 @@ def labels_of(data: Any) -> Labels:
 
 @dataclass(frozen=True)
 class Protocol(ABC):
-    """A way to split."""
+    """A way to split; ``inner``: into how many parts a search of settings splits what is not test data."""
 
     name: ClassVar[str]
+    inner: int = field(default=3, kw_only=True)
 
     @abstractmethod
     def splits(self, labels: Labels, seed: int) -> list[Split]:
@@ -88,14 +89,13 @@ class Protocol(ABC):
 class Holdout(Protocol):
     """Random 80/10/10, stratified by label; ``repeats`` of them for every seed.
 
-    validation, test : shares of the subjects. inner : folds of the development part in a search.
+    validation, test : shares of the subjects.
     """
 
     name: ClassVar[str] = "holdout"
     repeats: int = 1
     validation: float = 0.1
     test: float = 0.1
-    inner: int = field(default=3, kw_only=True)
 
     def splits(self, labels: Labels, seed: int) -> list[Split]:
         """One split per repeat, named by its number."""
@@ -124,14 +124,13 @@ class Holdout(Protocol):
 class KFold(Protocol):
     """Stratified folds, each the test part once; ``repeats`` new shuffles for every seed.
 
-    n_splits : folds. validation : share of all subjects. inner : folds of the development part in a search.
+    n_splits : folds. validation : share of all subjects.
     """
 
     name: ClassVar[str] = "kfold"
     n_splits: int = 10
     repeats: int = 1
     validation: float = 0.1
-    inner: int = field(default=3, kw_only=True)
 
     def splits(self, labels: Labels, seed: int) -> list[Split]:
         """One split per fold and repeat, named "repeat.fold", or "fold" where there is one repeat."""
@@ -164,12 +163,11 @@ class LeaveOneSiteOut(Protocol):
     more than a quarter of the other scans (few or large sites), validation is a share of every other site.
     Scans that a test subject has at other sites are left out.
 
-    validation : least share of the other sites' subjects. inner : groups of other sites in a search.
+    validation : least share of the other sites' subjects.
     """
 
     name: ClassVar[str] = "loso"
     validation: float = 0.1
-    inner: int = field(default=3, kw_only=True)
 
     def splits(self, labels: Labels, seed: int) -> list[Split]:
         """One split per site, named by it."""
@@ -208,6 +206,23 @@ class LeaveOneSiteOut(Protocol):
             part = _validation_by_site(inside, rest, self.validation, _seed(seed, int(one.name), 3))
             out.append(Split(one.name, where[np.setdiff1d(rest, part)], where[part], where[one.test]))
         return out
+
+
+@dataclass(frozen=True)
+class Given(Protocol):
+    """Splits of one's own, the same for every seed."""
+
+    name: ClassVar[str] = "given"
+    given: tuple[Split, ...] = ()
+
+    def splits(self, labels: Labels, seed: int) -> list[Split]:
+        """The splits as they came, checked."""
+        check_splits(self.given, labels)
+        return list(self.given)
+
+    def inner_splits(self, labels: Labels, split: Split, seed: int) -> list[Split]:
+        """Stratified folds of the development part."""
+        return _inner_folds(labels, split, self.inner, 0.1, seed)
 
 
 PROTOCOLS: dict[str, type[Protocol]] = {p.name: p for p in (Holdout, KFold, LeaveOneSiteOut)}

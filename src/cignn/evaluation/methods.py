@@ -1,0 +1,172 @@
+"""What is evaluated: methods by name, with settings or as estimators, and what identifies them."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from joblib import hash as content_hash
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+
+from cignn.connectome import Connectivity, ConnectomeGraphs
+from cignn.datasets import Cohort
+from cignn.estimators import GraphClassifier, NeuralGraphClassifier, make_estimator
+from cignn.explainers import EXPLAINERS, Explainer, make_explainer
+from cignn.graphs import GraphSet
+
+# parameters that say how a training runs, not what is learnt; the seed stands for itself
+RUNNING = ("random_state", "verbose", "n_jobs", "device", "checkpoint")
+
+Methods = str | Sequence[str] | Mapping[str, Any]
+
+
+def resolve_methods(methods: Methods) -> dict[str, Any]:
+    """Return an unfitted estimator for every name.
+
+    methods : names of `make_estimator`; or name → None, settings (of the method of that name, or of the one
+    under the key "method") or an estimator or pipeline.
+    """
+    if isinstance(methods, str):
+        methods = [methods]
+    if not isinstance(methods, Mapping):
+        methods = dict.fromkeys(methods)
+    if not methods:
+        raise ValueError("there are no methods to evaluate; name at least one, such as 'ci-gnn'.")
+    return {str(name): _estimator(str(name), given) for name, given in methods.items()}
+
+
+def _estimator(name: str, given: Any) -> Any:
+    if given is None or isinstance(given, Mapping):
+        settings = dict(given or {})
+        return make_estimator(settings.pop("method", name), **settings)
+    if isinstance(given, str):
+        return make_estimator(given)
+    if isinstance(given, type) or not (hasattr(given, "fit") and hasattr(given, "get_params")):
+        raise TypeError(
+            f"method {name!r} must be settings or a scikit-learn estimator, got {given!r}; "
+            'settings are a dict such as {"method": "gin", "epochs": 50}.'
+        )
+    return clone(given)
+
+
+def resolve_explainers(explainers: Methods | None) -> dict[str, Explainer]:
+    """Return an unfitted explainer for every name; given as methods are."""
+    if explainers is None:
+        return {}
+    if isinstance(explainers, str):
+        explainers = [explainers]
+    if not isinstance(explainers, Mapping):
+        explainers = dict.fromkeys(explainers)
+    out = {}
+    for name, given in explainers.items():
+        if isinstance(given, Explainer):
+            out[str(name)] = clone(given)
+            continue
+        settings = dict(given or {})
+        kind = settings.pop("explainer", name)
+        if kind not in EXPLAINERS:
+            raise ValueError(f"there is no explainer {kind!r}. There are {', '.join(EXPLAINERS)}.")
+        out[str(name)] = make_explainer(kind, **settings)
+    return out
+
+
+def resolve_data(data: Any) -> dict[str, Any]:
+    """Return graph sets and cohorts by name; a single one is named "data"."""
+    named = dict(data) if isinstance(data, Mapping) else {"data": data}
+    if not named:
+        raise ValueError("there are no data to evaluate on.")
+    for name, one in named.items():
+        if not isinstance(one, (GraphSet, Cohort)):
+            raise TypeError(f"data {name!r} must be a GraphSet or a Cohort, got {type(one).__name__}.")
+    return {str(name): one for name, one in named.items()}
+
+
+def on_data(estimator: Any, data: Any) -> Any:
+    """Put connectivity and graphs before a classifier of graphs when the data are a cohort."""
+    if isinstance(data, Cohort) and isinstance(estimator, GraphClassifier):
+        steps = [("connectivity", Connectivity()), ("graphs", ConnectomeGraphs())]
+        return Pipeline([*steps, ("classifier", estimator)])
+    return estimator
+
+
+def with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
+    """Return a clone with settings of its own or, of a pipeline, of its last step."""
+    estimator = clone(estimator)
+    known = estimator.get_params(deep=True)
+    last = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    params = {}
+    for name, value in settings.items():
+        full = name if name in known else last + name
+        if full not in known:
+            own = sorted(key for key in known if key.startswith(last))
+            raise ValueError(
+                f"{type(estimator).__name__} has no parameter {name!r} to search. There are {', '.join(own)}."
+            )
+        params[full] = value
+    return estimator.set_params(**params)
+
+
+def with_seed(estimator: Any, seed: int) -> Any:
+    """Return a clone all of whose randomness comes from ``seed``."""
+    estimator = clone(estimator)
+    names = [key for key in estimator.get_params(deep=True) if key.split("__")[-1] == "random_state"]
+    return estimator.set_params(**dict.fromkeys(names, seed))
+
+
+def uses_validation(model: Any) -> bool:
+    """Whether a classifier chooses an epoch on validation data; any other may learn from these too."""
+    if isinstance(model, GraphClassifier):
+        return isinstance(model, NeuralGraphClassifier)
+    return "eval_set" in inspect.signature(model.fit).parameters
+
+
+def resolve_search(search: Mapping[str, Any] | None, methods: Iterable[str]) -> dict[str, list[dict]]:
+    """Return the settings to try for every method that has a grid."""
+    methods = list(methods)
+    out = {}
+    for name, grid in (search or {}).items():
+        if name not in methods:
+            raise ValueError(
+                f"search names {name!r}, which is not evaluated. There are {', '.join(methods)}."
+            )
+        try:
+            out[name] = list(ParameterGrid(grid))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"search of {name!r} must be name → values to try, got {grid!r}.") from error
+    return out
+
+
+# --------------------------------------------------------------------- identity
+
+
+def plain(value: Any) -> Any:
+    """Return settings as JSON can hold them: equal settings, equal result, in any process and on any day."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (Path, torch.device, np.dtype)):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, type) or inspect.isroutine(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    if hasattr(value, "get_params"):
+        params = {k: v for k, v in value.get_params(deep=False).items() if k not in RUNNING}
+        return {"class": plain(type(value)), "params": plain(params)}
+    return {"class": plain(type(value)), "content": content_hash(value)}
+
+
+def digest(*parts: Any) -> str:
+    """Return a fingerprint of plain values."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,0 +1,343 @@
+"""`evaluate`: methods × data × splits × seeds, in processes or on a cluster, kept as they finish."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+from cignn.datasets import Cohort
+from cignn.evaluation.classification import METRICS
+from cignn.evaluation.methods import (
+    Methods,
+    digest,
+    on_data,
+    plain,
+    resolve_data,
+    resolve_explainers,
+    resolve_methods,
+    resolve_search,
+    with_settings,
+)
+from cignn.evaluation.protocols import Given, Protocol, Split, check_splits, labels_of, make_protocol
+from cignn.evaluation.store import Store, versions
+from cignn.evaluation.tasks import Outcome, Task, run_task
+
+COLUMNS = [
+    *("method", "data", "protocol", "split", "seed", "explainer", "metric", "value"),
+    *("n_train", "n_validation", "n_test", "error"),
+]
+
+DIED = "TerminatedWorkerError: its process was killed, probably for want of memory; use fewer n_jobs."
+
+
+class TaskFailedWarning(UserWarning):
+    """Some tasks of an evaluation failed; the others are there."""
+
+
+def evaluate(
+    methods: Methods,
+    data: Any,
+    protocol: str | Protocol | Sequence[Split] = "holdout",
+    seeds: int | Iterable[int] = 1,
+    *,
+    explainers: Methods | None = None,
+    search: Mapping[str, Any] | None = None,
+    search_metric: str = "accuracy",
+    store: Store | str | Path | None = None,
+    n_jobs: int = 1,
+    scheduler: str | None = None,
+    threads: int = 1,
+    retry_failed: bool = False,
+    verbose: int = 1,
+) -> pd.DataFrame:
+    """Score methods on data by an honest protocol; what is in the store already is not done again.
+
+    Every step of a method is fitted inside the fold, the epoch is chosen on validation data, settings on
+    inner splits, and the test part is scored once: its labels are taken off before a method sees it.
+
+    Parameters
+    ----------
+    methods : names of `make_estimator`; or a mapping of names to settings (``{"gin": {"epochs": 50}}``, under
+        a name of your own ``{"short": {"method": "gin", "epochs": 50}}``) or to estimators and pipelines.
+        Every ``random_state`` in them is set to the seed.
+    data : `GraphSet` or `Cohort`, or a mapping of names to them. A cohort reaches a classifier of graphs
+        through `Connectivity` and `ConnectomeGraphs`; a pipeline is used as it is.
+    protocol : "holdout", "kfold" or "loso", one of `make_protocol` with its parameters, or a list of `Split`
+    seeds : numbers, or how many (3 is 0, 1, 2); each draws splits of its own and is every ``random_state``
+    explainers : names of `make_explainer`, or a mapping of names to settings or explainers; they explain the
+        test graphs of every classifier they can
+    search : method → {parameter: values to try}; chosen by ``search_metric`` on inner splits of what is not
+        test data
+    store : folder or `Store` in which finished tasks are kept; a killed run goes on from there
+    n_jobs : processes; -1 for all cores. scheduler : address of a Dask cluster to use instead, "tcp://…"
+    threads : of torch and linear algebra in each process; figures may differ in the last digits with it
+    retry_failed : do tasks again whose failure is in the store
+    verbose : 0 for no progress bar
+
+    Returns
+    -------
+    One row per task and metric: method, data, protocol, split, seed, explainer ("" for scores of the
+    classifier), metric, value, n_train, n_validation, n_test, error. A task that failed has one row with the
+    metric "error". Predictions, times and memory are in the store: `Store.predictions`, `Store.tasks`.
+    """
+    named = {name: _compact(one) for name, one in resolve_data(data).items()}
+    if search_metric not in METRICS:
+        raise ValueError(f"search_metric must be one of {', '.join(METRICS)}, got {search_metric!r}.")
+    if scheduler is not None and n_jobs != 1:
+        raise ValueError("give n_jobs or scheduler, not both; a cluster has as many workers as it has.")
+    tasks = plan(methods, named, protocol, seeds, explainers, search, search_metric)
+    kept = store if isinstance(store, Store) else Store(store)
+    try:
+        known = kept.status({task.key for task in tasks})
+        todo = list({t.key: t for t in tasks if _open(known.get(t.key), retry_failed)}.values())
+        # by chance: the time left is told well, and two runs on one store do different things
+        todo = [todo[i] for i in np.random.default_rng().permutation(len(todo))]
+        with _progress(len(tasks), len(tasks) - len(todo), verbose) as advance:
+            for task, outcome in _run(todo, named, kept, n_jobs, scheduler, threads, retry_failed):
+                if outcome is not None:
+                    kept.add(task, outcome)
+                advance(task)
+        results = _table(tasks, kept)
+    finally:
+        if kept is not store:
+            kept.close()
+    _warn_of_failures(results)
+    return results
+
+
+def plan(
+    methods: Methods,
+    data: Mapping[str, Any],
+    protocol: str | Protocol | Sequence[Split],
+    seeds: int | Iterable[int],
+    explainers: Methods | None = None,
+    search: Mapping[str, Any] | None = None,
+    search_metric: str = "accuracy",
+) -> list[Task]:
+    """Return every task of an evaluation, with its key; wrong names and settings are refused here."""
+    estimators = resolve_methods(methods)
+    named_explainers = resolve_explainers(explainers)
+    grids = resolve_search(search, estimators)
+    protocol = _protocol(protocol)
+    version = versions()["cignn"]
+    tasks = []
+    for data_name, one in data.items():
+        labels, data_digest = labels_of(one), one.digest()
+        splits = {seed: protocol.splits(labels, seed) for seed in _seeds(seeds)}
+        check_splits([split for some in splits.values() for split in some], labels)
+        for name, estimator in estimators.items():
+            estimator = on_data(estimator, one)
+            settings: dict[str, Any] = {"method": plain(estimator)}
+            if name in grids:
+                for tried in grids[name]:
+                    with_settings(estimator, tried)
+                settings["search"] = [plain(grids[name]), search_metric, protocol.inner]
+            if named_explainers:
+                settings["explainers"] = plain(named_explainers)
+            what = digest(settings, data_digest, version)
+            for seed, some in splits.items():
+                for split in some:
+                    key = digest(what, split.digest(), seed)
+                    rest = (named_explainers, grids.get(name), search_metric)
+                    tasks.append(
+                        Task(key, name, data_name, protocol, split, seed, estimator, settings, *rest)
+                    )
+    return tasks
+
+
+def _protocol(protocol: str | Protocol | Sequence[Split]) -> Protocol:
+    if isinstance(protocol, Protocol):
+        return protocol
+    if isinstance(protocol, str):
+        return make_protocol(protocol)
+    splits = tuple(protocol) if isinstance(protocol, Iterable) else ()
+    if not splits or not all(isinstance(split, Split) for split in splits):
+        raise ValueError(
+            f"protocol must be a name, a Protocol or splits (cignn.evaluation.Split), got {protocol!r}."
+        )
+    return Given(splits)
+
+
+def _seeds(seeds: int | Iterable[int]) -> list[int]:
+    numbers = range(int(seeds)) if isinstance(seeds, (int, np.integer)) else list(seeds)
+    whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) and s >= 0 for s in numbers)
+    if not len(numbers) or not whole or len(set(numbers)) < len(numbers):
+        raise ValueError(
+            f"seeds must be different whole numbers, or how many there are to be, got {seeds!r}."
+        )
+    return [int(seed) for seed in numbers]
+
+
+def _open(status: str | None, retry_failed: bool) -> bool:
+    return status is None or (status == "failed" and retry_failed)
+
+
+def _compact(data: Any) -> Any:
+    """A selection of a cohort shares the series of the whole; it travels without the rest, once."""
+    if isinstance(data, Cohort) and data.series is not None:
+        return data._with(series=data.series.compact())
+    return data
+
+
+# ---------------------------------------------------------------------- running
+
+
+def _run(
+    todo: list[Task],
+    data: Mapping[str, Any],
+    store: Store,
+    n_jobs: int,
+    scheduler: str | None,
+    threads: int,
+    retry_failed: bool,
+) -> Iterator[tuple[Task, Outcome | None]]:
+    """Yield tasks as they finish; without outcome those that another run has finished meanwhile."""
+    by_key = {task.key: task for task in todo}
+    elsewhere: list[Task] = []
+
+    def still_open() -> Iterator[Task]:
+        for task in todo:  # asked when its turn comes
+            if _open(store.status([task.key]).get(task.key), retry_failed):
+                yield task
+            else:
+                elsewhere.append(task)
+
+    if n_jobs == 1 and scheduler is None:
+        for task in still_open():
+            yield task, run_task(task, data[task.data], threads)
+    elif todo:
+        with _workers(scheduler, n_jobs, threads, data) as parallel:
+            for outcome in _in_processes(still_open(), data, parallel, threads):
+                yield by_key[outcome.key], outcome
+    for task in elsewhere:
+        yield task, None
+
+
+def _in_processes(
+    tasks: Iterator[Task], data: Mapping[str, Any], parallel: Parallel, threads: int
+) -> Iterator[Outcome]:
+    """Yield outcomes as they come; when a process dies (memory), the task that kills it is found."""
+    in_flight: dict[str, Task] = {}
+
+    def calls(some: Iterable[Task]) -> Iterator[Any]:
+        for task in some:
+            in_flight[task.key] = task
+            yield delayed(run_task)(task, data[task.data], threads)
+
+    while True:
+        try:
+            for outcome in parallel(calls(tasks)):
+                del in_flight[outcome.key]
+                yield outcome
+            return
+        except TerminatedWorkerError:
+            suspects = list(in_flight.values())
+        for task in suspects:  # one at a time: who is alone when a process dies did it
+            try:
+                yield from parallel(calls([task]))
+            except TerminatedWorkerError:
+                yield Outcome(task.key, error=DIED)
+        in_flight.clear()
+
+
+@contextmanager
+def _workers(scheduler: str | None, n_jobs: int, threads: int, data: Mapping[str, Any]) -> Iterator[Parallel]:
+    """Yield what runs tasks in processes of this machine or on a Dask cluster, each as it finishes."""
+    how = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "n_jobs"}
+    if scheduler is None:
+        # copy-on-write: data that large objects share between processes may be written to, each to its own
+        with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=threads, mmap_mode="c"):
+            yield Parallel(**how)
+        return
+    with _client(scheduler) as client, parallel_config("dask", client=client, scatter=list(data.values())):
+        yield Parallel(**how)
+
+
+@contextmanager
+def _client(scheduler: str) -> Iterator[Any]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError(
+            'scheduler needs Dask, which is not installed: pip install "cignn[cluster]".'
+        ) from None
+    try:
+        client = Client(scheduler, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"no Dask scheduler answers at {scheduler!r} ({error}); check the address."
+        ) from None
+    with client:
+        wide = [address for address, threads in client.nthreads().items() if threads != 1]
+        if wide:  # torch's chance is one for all threads of a process
+            raise ValueError(
+                f"Dask worker {wide[0]} has several threads; start workers with --nthreads 1 "
+                "(--nworkers for more of them), else figures depend on what runs beside."
+            )
+        yield client
+
+
+@contextmanager
+def _progress(total: int, done: int, verbose: int) -> Iterator[Any]:
+    """Yield what to call with every finished task: a bar with the time left, on a terminal."""
+    if not verbose or not sys.stderr.isatty() or done == total:
+        yield lambda task: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns: list[str | ProgressColumn] = [
+        "evaluating",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    ]
+    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=3600) as bar:
+        shown = bar.add_task("", total=total, completed=done)
+        yield lambda task: bar.update(shown, advance=1, description=str(task))
+
+
+# ----------------------------------------------------------------------- result
+
+
+def _table(tasks: list[Task], store: Store) -> pd.DataFrame:
+    """The rows of these tasks, in their order and under their names."""
+    rows = store.results()
+    by_key = dict(tuple(rows.groupby("key")))
+    parts = []
+    for task in tasks:
+        names = {"method": task.method, "data": task.data, "protocol": task.protocol.name}
+        names |= {"split": task.split.name}
+        parts.append(by_key[task.key].assign(**names))
+    return pd.concat(parts, ignore_index=True)[COLUMNS]
+
+
+def _warn_of_failures(results: pd.DataFrame) -> None:
+    failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
+    if len(failed):
+        first = failed.iloc[0]
+        n_tasks = len(results[["method", "data", "split", "seed"]].drop_duplicates())
+        warnings.warn(
+            f"{len(failed)} of {n_tasks} tasks failed, first {first['method']} on {first['data']} (split "
+            f"{first['split']}, seed {first['seed']}): {first['error']} The column error names them; "
+            "retry_failed=True does them again.",
+            TaskFailedWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,258 @@
+"""One task: fit every step inside the fold, choose on validation data, score the test part once."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
+
+from cignn.estimators import GraphClassifier
+from cignn.evaluation.classification import classification_scores
+from cignn.evaluation.explanation import explanation_roc_auc, precision_at_k
+from cignn.evaluation.faithfulness import explanation_accuracy, fidelity
+from cignn.evaluation.methods import uses_validation, with_seed, with_settings
+from cignn.evaluation.protocols import Labels, Protocol, Split, labels_of
+from cignn.explainers import Explainer
+from cignn.graphs import GraphSet
+
+
+@dataclass(frozen=True)
+class Task:
+    """A method on one split of one data set with one seed, and the key it is kept under."""
+
+    key: str
+    method: str
+    data: str
+    protocol: Protocol
+    split: Split
+    seed: int
+    estimator: Any
+    settings: dict[str, Any]
+    explainers: Mapping[str, Explainer] = field(default_factory=dict)
+    grid: list[dict[str, Any]] | None = None
+    search_metric: str = "accuracy"
+
+    def __str__(self) -> str:
+        return f"{self.method} on {self.data}, {self.protocol.name} {self.split.name}, seed {self.seed}"
+
+
+class Score(NamedTuple):
+    """One figure; ``explainer`` is "" for those of the classifier."""
+
+    explainer: str
+    metric: str
+    value: float
+
+
+class Predictions(NamedTuple):
+    """What a task said of each scan of its test part."""
+
+    position: np.ndarray  # in the data
+    subject: np.ndarray
+    site: np.ndarray | None
+    y_true: np.ndarray
+    y_pred: np.ndarray
+    probabilities: np.ndarray | None  # (n, classes)
+    classes: np.ndarray
+
+
+@dataclass
+class Outcome:
+    """What came of a task; ``error`` is None where it went well."""
+
+    key: str
+    scores: list[Score] = field(default_factory=list)
+    predictions: Predictions | None = None
+    chosen: dict[str, Any] | None = None  # by the search
+    explainer_errors: dict[str, str] = field(default_factory=dict)
+    error: str | None = None
+    trace: str | None = None
+    seconds: float = 0.0
+    peak_memory: int | None = None  # bytes of the process while it ran
+    host: str = ""
+
+
+def run_task(task: Task, data: Any, threads: int = 1) -> Outcome:
+    """Do a task; an exception becomes its outcome."""
+    outcome = Outcome(task.key, host=platform.node())
+    started = time.perf_counter()
+    forget_peak_memory()
+    try:
+        with limited_threads(threads):
+            _work(task, data, outcome)
+    except Exception as error:
+        line = (str(error).splitlines() or [""])[0]
+        outcome.error, outcome.trace = f"{type(error).__name__}: {line}", traceback.format_exc()
+    outcome.seconds = time.perf_counter() - started
+    outcome.peak_memory = peak_memory()
+    return outcome
+
+
+def _work(task: Task, data: Any, outcome: Outcome) -> None:
+    labels = labels_of(data)
+    estimator = task.estimator
+    if task.grid is not None:
+        inner = task.protocol.inner_splits(labels, task.split, task.seed)
+        outcome.chosen = search(estimator, task.grid, data, labels, inner, task.search_metric, task.seed)
+        estimator = with_settings(estimator, outcome.chosen)
+    fitted = fit_in_fold(with_seed(estimator, task.seed), data, task.split)
+    test = data[task.split.test].with_y(None)  # from here on nobody but the scores sees the labels
+    graphs = fitted.transform(test)
+    outcome.predictions = _predict(fitted, graphs, task.split.test, labels)
+    outcome.scores = [Score("", *pair) for pair in _scores(outcome.predictions).items()]
+    for name, explainer in task.explainers.items():
+        try:
+            outcome.scores += explain(name, with_seed(explainer, task.seed), fitted, graphs)
+        except Exception as error:  # the classifier's scores stay
+            outcome.explainer_errors[name] = f"{type(error).__name__}: {error}"
+
+
+# --------------------------------------------------------------------- fitting
+
+
+class Fitted(NamedTuple):
+    """A method after training: its transformers, its classifier and what that learnt from."""
+
+    transformers: list[Any]
+    model: Any
+    learnt_from: Any
+
+    def transform(self, data: Any) -> Any:
+        """Pass data through the transformers."""
+        for step in self.transformers:
+            data = step.transform(data)
+        return data
+
+
+def fit_in_fold(estimator: Any, data: Any, split: Split) -> Fitted:
+    """Fit every step on the training part; the epoch is chosen on the validation part.
+
+    A classifier that chooses no epoch learns from both parts: what is set aside for others is not withheld
+    from it.
+    """
+    steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    transformers, model = [step for step in steps[:-1] if step not in (None, "passthrough")], steps[-1]
+    validates = uses_validation(model) and len(split.validation)
+    train = data[split.train if validates else split.development]
+    held_out = data[split.validation] if validates else None
+    y, y_held_out = train.y, None if held_out is None else held_out.y
+    for step in transformers:
+        train = step.fit(train, y).transform(train)
+        held_out = None if held_out is None else step.transform(held_out)
+    if held_out is None:
+        model.fit(train, y)
+    else:
+        model.fit(train, y, eval_set=(held_out, y_held_out))
+    return Fitted(transformers, model, train)
+
+
+def search(
+    estimator: Any,
+    grid: list[dict[str, Any]],
+    data: Any,
+    labels: Labels,
+    inner: list[Split],
+    metric: str,
+    seed: int,
+) -> dict[str, Any]:
+    """Return the settings with the best mean score over inner splits; of equal ones the first."""
+    means = []
+    for settings in grid:
+        values = []
+        for split in inner:
+            fitted = fit_in_fold(with_seed(with_settings(estimator, settings), seed), data, split)
+            graphs = fitted.transform(data[split.test].with_y(None))
+            values.append(_scores(_predict(fitted, graphs, split.test, labels))[metric])
+        means.append(np.nan_to_num(np.mean(values), nan=-np.inf))
+    return grid[int(np.argmax(means))]
+
+
+# --------------------------------------------------------------------- scoring
+
+
+def _predict(fitted: Fitted, graphs: Any, index: np.ndarray, labels: Labels) -> Predictions:
+    model = fitted.model
+    chances = np.asarray(model.predict_proba(graphs)) if hasattr(model, "predict_proba") else None
+    if isinstance(model, GraphClassifier) and chances is not None:
+        predicted = model.classes_[chances.argmax(1)]  # as its predict does, without asking twice
+    else:
+        predicted = model.predict(graphs)
+    known = labels[index]
+    return Predictions(
+        index, known.subjects, known.sites, known.y, np.asarray(predicted), chances, model.classes_
+    )
+
+
+def _scores(p: Predictions) -> dict[str, float]:
+    return classification_scores(p.y_true, p.y_pred, p.classes, p.probabilities)
+
+
+def explain(name: str, explainer: Explainer, fitted: Fitted, graphs: Any) -> list[Score]:
+    """Explain test graphs and score the explanations."""
+    if not isinstance(graphs, GraphSet):
+        raise TypeError(f"explainers need graphs, the classifier reads {type(graphs).__name__}.")
+    explainer.fit(fitted.model, fitted.learnt_from)
+    started = time.perf_counter()
+    explanations = explainer.explain(graphs)
+    scores = {"milliseconds": 1000 * (time.perf_counter() - started) / len(graphs)}
+    if graphs.edge_truth is not None:
+        scores["explanation_roc_auc"] = _nanmean(explanation_roc_auc(explanations))
+        scores["precision_at_k"] = _nanmean(precision_at_k(explanations))
+    scores["explanation_accuracy"] = explanation_accuracy(fitted.model, explanations).auc
+    both = fidelity(fitted.model, explanations)
+    scores["fidelity_plus"], scores["fidelity_minus"] = _nanmean(both.plus), _nanmean(both.minus)
+    return [Score(name, metric, value) for metric, value in scores.items()]
+
+
+def _nanmean(values: np.ndarray) -> float:
+    return float(np.nanmean(values)) if not np.isnan(values).all() else np.nan
+
+
+# ------------------------------------------------------------------- measuring
+
+
+@contextmanager
+def limited_threads(threads: int) -> Iterator[None]:
+    """Use that many threads inside, in torch and in the libraries of linear algebra."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def forget_peak_memory() -> None:
+    """Begin a new measurement of the process's peak memory, where the system can (Linux)."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def peak_memory() -> int | None:
+    """Bytes the process has held at most, since `forget_peak_memory` or, elsewhere, since it began."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    if os.name != "posix":
+        return None
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if platform.system() == "Darwin" else peak * 1024

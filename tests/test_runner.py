@@ -1,0 +1,564 @@
+"""What must hold for a run: honest, the same however it is run, and nothing done twice or lost."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.pipeline import make_pipeline
+
+from cignn import Cohort, GraphSet
+from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
+from cignn.datasets import make_ba2motifs, make_cohort
+from cignn.estimators import ShallowGraphClassifier
+from cignn.evaluation import Holdout, KFold, Split, Store, TaskFailedWarning, evaluate, make_protocol, runner
+from cignn.evaluation.classification import METRICS
+from cignn.evaluation.protocols import labels_of
+from cignn.evaluation.tasks import Outcome
+
+GIN = {"method": "gin", "epochs": 2, "hidden": (8,), "head_hidden": ()}
+FEW = {"lasso": {"C": 1.0}, "linear-svm": {"C": 1.0}}
+
+
+@pytest.fixture(scope="module")
+def cohort() -> Cohort:
+    return make_cohort(40, 10, n_edges=6, effect=0.8, n_sites=5, kind="matrices", random_state=0)
+
+
+@pytest.fixture(scope="module")
+def motifs() -> GraphSet:
+    return make_ba2motifs(30, random_state=0)
+
+
+class Spy(ClassifierMixin, BaseEstimator):
+    """Predicts the most frequent class; writes down what it is given."""
+
+    seen: list[dict[str, Any]] = []  # noqa: RUF012
+
+    def __init__(self, guess: Any = None, random_state: Any = None) -> None:
+        self.guess = guess
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Spy:
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.most_ = self.classes_[counts.argmax()] if self.guess is None else self.guess
+        Spy.seen.append({"fit": list(X.meta["subject"]), "seed": self.random_state, "guess": self.guess})
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        Spy.seen.append({"predict": list(X.meta["subject"]), "y": X.y})
+        return np.full(len(X), self.most_)
+
+
+class EpochSpy(Spy):
+    """A spy that would choose an epoch."""
+
+    def fit(self, X: Any, y: Any, eval_set: Any = None) -> EpochSpy:
+        super().fit(X, y)
+        Spy.seen[-1]["validation"] = list(eval_set[0].meta["subject"])
+        assert list(eval_set[1]) == list(eval_set[0].y)
+        return self
+
+
+class FitSpy(TransformerMixin, BaseEstimator):
+    """A transformer that writes down whom it is fitted on."""
+
+    def fit(self, X: Any, y: Any = None) -> FitSpy:
+        Spy.seen.append({"transformer": list(X.subjects)})
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X
+
+
+class Fails(Spy):
+    """Fails for some seeds, and says how many threads there are."""
+
+    def fit(self, X: Any, y: Any) -> Fails:
+        if self.random_state in (1, 3):
+            raise RuntimeError(f"no luck with {torch.get_num_threads()} thread")
+        return super().fit(X, y)  # type: ignore[return-value]
+
+
+@pytest.fixture
+def seen() -> list[dict[str, Any]]:
+    Spy.seen.clear()
+    return Spy.seen
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys of the tasks that are really done from now on, in this process."""
+    keys: list[str] = []
+    run = runner.run_task
+
+    def count(task: Any, *rest: Any) -> Outcome:
+        keys.append(task.key)
+        return run(task, *rest)
+
+    monkeypatch.setattr(runner, "run_task", count)
+    return keys
+
+
+# -------------------------------------------------------------------------- table
+
+
+def test_every_task_and_metric_is_a_row(cohort: Cohort, motifs: GraphSet) -> None:
+    data = {"brains": cohort, "motifs": motifs}
+    table = evaluate({"lasso": None, "short gin": GIN}, data, Holdout(repeats=2), seeds=[3, 5])
+    assert list(table.columns[:5]) == ["method", "data", "protocol", "split", "seed"]
+    assert {"metric", "value", "explainer", "error"} <= set(table.columns)
+    assert len(table) == 2 * 2 * 2 * 2 * len(METRICS)
+    assert set(table["metric"]) == set(METRICS) and set(table["seed"]) == {3, 5}
+    assert set(table["split"]) == {"1", "2"} and set(table["protocol"]) == {"holdout"}
+    assert table["value"].between(-1, 1).all() and table["error"].isna().all()
+    assert not table.duplicated(["method", "data", "split", "seed", "metric"]).any()
+
+
+def test_the_same_run_gives_the_same_table(motifs: GraphSet) -> None:
+    tables = [evaluate({"gin": GIN}, motifs, "kfold", seeds=1) for _ in range(2)]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_planted_edges_are_found_at_sites_never_seen(cohort: Cohort) -> None:
+    table = evaluate(FEW, cohort, "loso")
+    assert set(table["split"]) == {f"site-{k}" for k in range(1, 6)}
+    assert table[table["metric"] == "accuracy"].groupby("method")["value"].mean().min() > 0.8
+
+
+def test_processes_give_the_same_table_with_one_thread_each(cohort: Cohort, tmp_path: Path) -> None:
+    methods = {"gin": GIN, "lasso": {"C": 1.0}, "fails": make_pipeline(ConnectomeGraphs(), Fails())}
+    large = cohort.with_matrices(cohort.matrices)[np.arange(400) % 40]  # subjects of ten scans, over 1 MB
+    tables = []
+    for n_jobs in (1, 2):
+        with pytest.warns(TaskFailedWarning, match="1 of 6 tasks failed, first fails.*no luck with 1 thread"):
+            tables.append(evaluate(methods, large, Holdout(), 2, n_jobs=n_jobs, store=tmp_path / str(n_jobs)))
+    pd.testing.assert_frame_equal(*tables)
+
+
+class Mortal:
+    """Runs calls in turn as joblib would in processes, which die of the task of seed 1."""
+
+    def __init__(self, n_jobs: int) -> None:
+        self.n_jobs = n_jobs
+
+    def __call__(self, calls: Iterable[Any]) -> Iterator[Outcome]:
+        waiting: list[Any] = []
+        for call in calls:
+            waiting.append(call)
+            if len(waiting) == self.n_jobs:
+                yield self.run(waiting)
+        while waiting:
+            yield self.run(waiting)
+
+    def run(self, waiting: list[Any]) -> Outcome:
+        if any(arguments[0].seed == 1 for _, arguments, _ in waiting):
+            raise TerminatedWorkerError("killed")
+        function, arguments, _ = waiting.pop(0)
+        return function(*arguments)
+
+
+def test_a_task_that_kills_its_process_is_found_and_the_others_are_done(motifs: GraphSet) -> None:
+    tasks = runner.plan({"lasso": {"C": 1.0}}, {"data": motifs}, "holdout", 7)
+    outcomes = list(runner._in_processes(iter(tasks), {"data": motifs}, Mortal(3), 1))
+    assert sorted(o.key for o in outcomes) == sorted(task.key for task in tasks)
+    failed = [o for o in outcomes if o.error is not None]
+    assert [o.key for o in failed] == [task.key for task in tasks if task.seed == 1]
+    assert "its process was killed" in str(failed[0].error)
+
+
+# --------------------------------------------------------------------------- honesty
+
+
+def garbled(data: Any, split: Split) -> Any:
+    y = np.array(data.y).astype(object)
+    y[split.test] = 7
+    return data.with_y(y.astype(int))
+
+
+@pytest.mark.parametrize("protocol", ["holdout", "kfold", "loso"])
+def test_predictions_do_not_know_the_test_labels(cohort: Cohort, protocol: str) -> None:
+    """Test labels are replaced with garbage: whatever a method could learn from them would show."""
+    methods: dict[str, Any] = {
+        "lasso": None,
+        "gin": GIN,
+        "harmonised": make_pipeline(
+            Connectivity(), ComBat(), ConnectomeGraphs(), ShallowGraphClassifier(C=1.0)
+        ),
+        "searched": {"method": "lasso"},
+    }
+    if protocol == "loso":  # a site never seen cannot be harmonised
+        del methods["harmonised"]
+    split = make_protocol(protocol).splits(labels_of(cohort), 0)[0]
+    said = []
+    for data in (cohort, garbled(cohort, split)):
+        with Store() as store:
+            grid = {"searched": {"C": [0.1, 1.0, 10.0]}}
+            evaluate(methods, data, [split], seeds=2, search=grid, store=store)
+            assert (store.tasks()["status"] == "done").all(), store.tasks()["error"].tolist()
+            said.append(store.predictions())
+            chosen = store.tasks().set_index("method")["chosen"]["searched"].tolist()
+        said[-1]["chosen"] = str(chosen)
+    assert (said[0]["y_true"] != 7).all() and (said[1]["y_true"] == 7).all()
+    same = ["method", "seed", "position", "subject", "y_pred", "p_0", "p_1", "chosen"]
+    pd.testing.assert_frame_equal(said[0][same], said[1][same])
+    assert said[0]["p_1"].nunique() > 10
+
+
+def test_every_step_learns_from_the_training_part_alone(cohort: Cohort, seen: list) -> None:
+    names = np.asarray(cohort.subjects)
+    split = Holdout().splits(labels_of(cohort), 0)[0]
+    evaluate({"spy": make_pipeline(FitSpy(), ConnectomeGraphs(), EpochSpy())}, cohort, [split])
+    assert [list(one) for one in seen] == [
+        ["transformer"],
+        ["fit", "seed", "guess", "validation"],
+        ["predict", "y"],
+    ]
+    assert seen[0]["transformer"] == seen[1]["fit"] == names[split.train].tolist()
+    assert seen[1]["validation"] == names[split.validation].tolist()
+    assert seen[2]["predict"] == names[split.test].tolist()
+    assert seen[2]["y"] is None  # the labels are off
+
+
+def test_who_chooses_no_epoch_learns_from_the_validation_part_too(cohort: Cohort, seen: list) -> None:
+    split = Holdout().splits(labels_of(cohort), 0)[0]
+    evaluate({"spy": make_pipeline(FitSpy(), ConnectomeGraphs(), Spy())}, cohort, [split], seeds=[4])
+    expected = np.asarray(cohort.subjects)[split.development].tolist()
+    assert seen[0]["transformer"] == seen[1]["fit"] == expected
+    assert seen[1]["seed"] == 4
+
+
+def test_settings_are_searched_without_the_test_part(cohort: Cohort, seen: list) -> None:
+    split = KFold(4).splits(labels_of(cohort), 0)[0]
+    tested = set(np.asarray(cohort.subjects)[split.test])
+    pipeline = make_pipeline(FitSpy(), ConnectomeGraphs(), Spy())
+    y = cohort.y.copy()
+    y[:] = 1
+    y[split.test] = 0  # guessing 0 is right in the test part and nowhere else
+    y[split.development[:6]] = 0
+    with Store() as store:
+        evaluate({"spy": pipeline}, cohort.with_y(y), [split], search={"spy": {"guess": [0, 1]}}, store=store)
+        assert store.tasks()["chosen"].tolist() == [{"guess": 1}]
+    last = max(i for i, one in enumerate(seen) if "transformer" in one)
+    assert last == 2 * 3 * 3  # two settings, three inner splits; then the task itself
+    for one in seen[:last]:
+        assert not tested & set(one.get("transformer", []) + one.get("fit", []) + one.get("predict", []))
+    assert set(seen[-1]["predict"]) == tested
+
+
+# -------------------------------------------------------------------------- the store
+
+
+def test_what_is_kept_is_not_done_again(
+    motifs: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = counted(monkeypatch)
+    first = evaluate(FEW, motifs, seeds=2, store=tmp_path / "new" / "folder")
+    assert len(done) == 4
+    again = evaluate(FEW, motifs, seeds=2, store=tmp_path / "new" / "folder")
+    assert len(done) == 4
+    pd.testing.assert_frame_equal(first, again)
+    more = evaluate(FEW, motifs, seeds=3, store=tmp_path / "new" / "folder")
+    assert len(done) == 6
+    pd.testing.assert_frame_equal(first, more[more["seed"] < 2].reset_index(drop=True), check_dtype=False)
+    evaluate(FEW, motifs, seeds=2)  # without a store nothing is kept
+    assert len(done) == 10
+
+
+def test_a_task_is_what_its_settings_data_split_seed_and_version_are(
+    motifs: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = counted(monkeypatch)
+    split = Holdout().splits(labels_of(motifs), 0)
+    with Store() as store:
+
+        def new(method: Any = None, data: GraphSet = motifs, seeds: Any = 1, **more: Any) -> int:
+            before = len(done)
+            methods = {"lasso": {"C": 1.0} if method is None else method}
+            evaluate(methods, data, more.pop("protocol", split), seeds, store=store, **more)
+            return len(done) - before
+
+        assert new() == 1
+        assert new() == 0
+        for same in ({"C": 1.0, "verbose": 1}, {"C": 1.0, "device": "cpu"}, {"C": 1.0, "random_state": 9}):
+            assert new(same) == 0
+        assert new(ShallowGraphClassifier("lasso", C=1.0)) == 0
+        assert new({"C": 2.0}) == 1
+        assert new(data=motifs.with_y(1 - motifs.y)) == 1
+        assert new(seeds=[1]) == 1
+        assert new(protocol=[Split("other", *split[0][1:])]) == 0  # a name changes nothing
+        swapped = Split("1", split[0].validation, split[0].train, split[0].test)
+        assert new(protocol=[swapped]) == 1
+        assert new(search={"lasso": {"C": [1.0]}}) == 1
+        assert new(explainers=["degree"]) == 1
+        monkeypatch.setattr("cignn.__version__", "99")
+        assert new() == 1
+
+
+def test_the_same_settings_under_two_names_are_done_once(
+    motifs: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = counted(monkeypatch)
+    table = evaluate({"a": {"method": "lasso"}, "b": {"method": "lasso"}}, motifs)
+    assert len(done) == 1
+    a, b = (table[table["method"] == name]["value"].tolist() for name in ("a", "b"))
+    assert a == b and len(a) == len(METRICS)
+
+
+def test_predictions_time_memory_and_versions_are_kept(cohort: Cohort, tmp_path: Path) -> None:
+    table = evaluate(FEW, cohort, "kfold", seeds=1, store=tmp_path)
+    with Store(tmp_path) as store:
+        said, tasks, kept = store.predictions(), store.tasks(), store.results()
+    lasso = said[said["method"] == "lasso"].sort_values("position")
+    assert lasso["subject"].tolist() == list(cohort.subjects) and lasso["site"].tolist() == list(cohort.sites)
+    assert lasso["y_true"].tolist() == cohort.y.tolist()
+    np.testing.assert_allclose(lasso["p_0"] + lasso["p_1"], 1)
+    assert ((lasso["p_1"] > 0.5) == (lasso["y_pred"] == 1)).all()
+    right = (said["y_true"] == said["y_pred"]).groupby([said["method"], said["split"]]).mean()
+    scored = table[table["metric"] == "accuracy"].set_index(["method", "split"])["value"]
+    pd.testing.assert_series_equal(right, scored.sort_index(), check_names=False)
+    assert (tasks["seconds"] > 0).all() and (tasks["peak_memory"] > 10**7).all()
+    assert tasks["versions"][0]["torch"] == torch.__version__ and "cignn" in tasks["versions"][0]
+    order = ["method", "split", "seed", "metric"]
+    columns = ["method", "data", "split", "seed", "metric", "value", "n_train"]
+    pd.testing.assert_frame_equal(
+        kept.sort_values(order)[columns].reset_index(drop=True),
+        table.sort_values(order)[columns].reset_index(drop=True),
+    )
+
+
+def test_a_failing_task_does_not_stop_the_others(cohort: Cohort, tmp_path: Path, seen: list) -> None:
+    methods = {"fails": make_pipeline(ConnectomeGraphs(), Fails()), **FEW}
+    with pytest.warns(
+        TaskFailedWarning, match="2 of 12 tasks failed, first fails.*no luck.*retry_failed=True"
+    ):
+        table = evaluate(methods, cohort, seeds=4, store=tmp_path)
+    failed = table[table["error"].notna()]
+    assert failed[["method", "seed", "metric"]].values.tolist() == [
+        ["fails", 1, "error"],
+        ["fails", 3, "error"],
+    ]
+    assert failed["error"].tolist() == ["RuntimeError: no luck with 1 thread"] * 2
+    assert failed["value"].isna().all()
+    assert (table[table["method"] == "lasso"]["metric"] == "accuracy").sum() == 4
+    with Store(tmp_path) as store:
+        assert "in fit" in store.tasks().query("status == 'failed'")["trace"].iloc[0]
+    before = len(seen)
+    with pytest.warns(TaskFailedWarning):
+        evaluate(methods, cohort, seeds=4, store=tmp_path)
+    assert len(seen) == before  # a failure is kept as well
+
+
+def test_a_failure_is_done_again_on_demand(
+    cohort: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: list
+) -> None:
+    methods = {"fails": make_pipeline(ConnectomeGraphs(), Fails())}
+    with pytest.warns(TaskFailedWarning):
+        evaluate(methods, cohort, seeds=2, store=tmp_path)
+    monkeypatch.setattr(Fails, "fit", Spy.fit)
+    done = counted(monkeypatch)
+    table = evaluate(methods, cohort, seeds=2, store=tmp_path, retry_failed=True)
+    assert len(done) == 1 and table["error"].isna().all()
+
+
+# ------------------------------------------------------------------- killed and crowded
+
+
+def in_a_process(work: Callable[[], Any]) -> int:
+    """Do it in a process of its own and give its number; the parent goes on."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+    return pid
+
+
+def slowly(log: Path) -> Callable[..., Outcome]:
+    """Do tasks as ever, a little slower, and log their keys."""
+    run = runner.run_task
+
+    def slow(task: Any, *rest: Any) -> Outcome:
+        outcome = run(task, *rest)
+        time.sleep(0.01)
+        with log.open("a") as file:
+            file.write(f"{task.key}\n")
+        return outcome
+
+    return slow
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_run_killed_five_times_ends_with_the_same_table(
+    motifs: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """60 tasks; SIGKILL at random moments costs at most the task in flight."""
+    arguments: Any = ({"lasso": {"C": 1.0}, "gin": GIN}, motifs, KFold(3), 10)
+    whole = evaluate(*arguments)
+    assert len(whole) == 60 * len(METRICS)
+    log = tmp_path / "log"
+    log.touch()
+    monkeypatch.setattr(runner, "run_task", slowly(log))
+    rng = random.Random(0)
+    store = tmp_path / "store"
+    for _ in range(5):
+        before = len(log.read_text().splitlines())
+        pid = in_a_process(lambda: evaluate(*arguments, store=store))
+        wanted = before + rng.randint(1, 9)
+        deadline = time.monotonic() + 60
+        while len(log.read_text().splitlines()) < wanted and time.monotonic() < deadline:
+            time.sleep(0.003)
+        time.sleep(rng.random() * 0.03)
+        os.kill(pid, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])  # it was still at work
+    again = evaluate(*arguments, store=store)
+    pd.testing.assert_frame_equal(whole, again)
+    done = log.read_text().split()
+    assert len(set(done)) == 60 and len(done) <= 65
+    n = len(done)
+    evaluate(*arguments, store=store)
+    assert len(log.read_text().split()) == n
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_two_runs_share_a_store(motifs: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments: Any = (FEW, motifs, KFold(3), 5)
+    whole = evaluate(*arguments)
+    log = tmp_path / "log"
+    monkeypatch.setattr(runner, "run_task", slowly(log))
+    pids = [in_a_process(lambda: evaluate(*arguments, store=tmp_path / "store")) for _ in range(3)]
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0, 0, 0]
+    done = log.read_text().split()
+    assert set(done) == {task.key for task in runner.plan(FEW, {"data": motifs}, *arguments[2:])}
+    assert len(done) < 3 * 30  # what one has finished the others leave alone
+    pd.testing.assert_frame_equal(whole, evaluate(*arguments, store=tmp_path / "store"))
+    with sqlite3.connect(tmp_path / "store" / "results.sqlite") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert db.execute("SELECT count(*) FROM tasks").fetchone()[0] == 30
+    db.close()
+
+
+# ------------------------------------------------------------------------- explainers
+
+
+def test_explainers_are_scored_on_the_test_graphs(motifs: GraphSet) -> None:
+    methods = {"gin": GIN, "lasso": {"C": 1.0}}
+    explainers = {"random": None, "quick": {"explainer": "gnn-explainer", "steps": 2}}
+    table = evaluate(methods, motifs, explainers=explainers)
+    scores = table[table["explainer"] != ""].set_index(["method", "explainer", "metric"])["value"]
+    for method, explainer in (("gin", "random"), ("gin", "quick"), ("lasso", "random")):
+        assert 0 < scores[method, explainer, "explanation_roc_auc"] < 1
+        assert 0 <= scores[method, explainer, "explanation_accuracy"] <= 1
+        assert scores[method, explainer, "milliseconds"] > 0
+    refused = table[table["error"].notna()]  # of no network; the classifier's own scores stay
+    assert refused[["method", "explainer"]].values.tolist() == [["lasso", "quick"]]
+    assert "explains networks" in refused["error"].iloc[0]
+    assert (table["metric"] == "accuracy").sum() == 2
+
+
+# -------------------------------------------------------------------------- refusals
+
+REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "method": ({"methods": ["laso"]}, ValueError, "no classifier 'laso'; did you mean 'lasso'"),
+    "setting": ({"methods": {"gin": {"epoch": 2}}}, ValueError, "'gin' has no parameter 'epoch'"),
+    "no method": ({"methods": []}, ValueError, "no methods to evaluate"),
+    "a class": ({"methods": {"x": Spy}}, TypeError, "method 'x' must be settings or a scikit-learn"),
+    "data": ({"data": np.ones(3)}, TypeError, "data 'data' must be a GraphSet or a Cohort, got ndarray"),
+    "protocol": ({"protocol": "houldout"}, ValueError, "no protocol 'houldout'; did you mean 'holdout'"),
+    "splits": ({"protocol": [1, 2]}, ValueError, "protocol must be a name, a Protocol or splits"),
+    "seeds": ({"seeds": 0}, ValueError, "seeds must be different whole numbers, or how many"),
+    "seed twice": ({"seeds": [1, 1]}, ValueError, "seeds must be different"),
+    "explainer": ({"explainers": ["gnn"]}, ValueError, "no explainer 'gnn'. There are gnn-explainer"),
+    "search": ({"search": {"gin": {}}}, ValueError, "search names 'gin', which is not evaluated"),
+    "grid": ({"search": {"lasso": 3}}, ValueError, "search of 'lasso' must be name → values"),
+    "grid name": ({"search": {"lasso": {"c": [1]}}}, ValueError, "no parameter 'c' to search.*C"),
+    "metric": ({"search_metric": "auc"}, ValueError, "search_metric must be one of accuracy"),
+    "both": ({"n_jobs": 2, "scheduler": "tcp://x"}, ValueError, "give n_jobs or scheduler, not both"),
+    "one class": ({"data": None}, ValueError, "at least two classes"),
+}
+
+
+@pytest.mark.parametrize(("change", "kind", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_makes_no_sense_is_refused_before_anything_runs(
+    motifs: GraphSet, monkeypatch: pytest.MonkeyPatch, change: dict, kind: type[Exception], words: str
+) -> None:
+    done = counted(monkeypatch)
+    arguments = {"methods": ["lasso"], "data": motifs} | change
+    if arguments["data"] is None:
+        arguments["data"] = motifs.with_y(np.zeros(30))
+    with pytest.raises(kind, match=words) as caught:
+        evaluate(**arguments)
+    assert "\n" not in str(caught.value) and not done
+
+
+def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "results.sqlite").write_text("notes of a year, and no database at all" * 9)
+    with pytest.raises(ValueError, match=r"cannot be used as a store.*choose another folder"):
+        Store(tmp_path)
+    assert "notes of a year" in (tmp_path / "results.sqlite").read_text()
+    with pytest.raises(ValueError, match="store must be a folder"):
+        Store(tmp_path / "results.sqlite")
+    (tmp_path / "newer").mkdir()
+    with sqlite3.connect(tmp_path / "newer" / "results.sqlite") as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(ValueError, match="written by a newer cignn; upgrade"):
+        Store(tmp_path / "newer")
+
+
+# --------------------------------------------------------------------------- the rest
+
+
+def test_progress_is_shown_with_the_time_left(
+    motifs: GraphSet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate(FEW, motifs)
+    assert capsys.readouterr().err == ""  # nobody is looking
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    evaluate(FEW, motifs, verbose=0)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    evaluate(FEW, motifs)
+    shown = capsys.readouterr().err
+    assert "evaluating" in shown and "2/2" in shown and "0:00:00" in shown
+
+
+def test_series_pass_through_connectivity(seen: list) -> None:
+    cohort = make_cohort(24, 6, n_edges=3, lengths=(20, 30), random_state=0)
+    table = evaluate({"lasso": {"C": 1.0}}, cohort[:20], KFold(3), seeds=1, search={"lasso": {"C": [1.0]}})
+    assert table["value"].notna().any()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is not None, reason="Dask is installed")
+def test_without_dask_a_cluster_is_refused_with_the_remedy(motifs: GraphSet) -> None:
+    with pytest.raises(ImportError, match=r'pip install "cignn\[cluster\]"'):
+        evaluate(["lasso"], motifs, scheduler="tcp://127.0.0.1:8786")
+
+
+def test_a_cluster_gives_the_same_table(motifs: GraphSet, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    arguments: Any = ({"lasso": {"C": 1.0}, "gin": GIN}, motifs, KFold(3), 10)
+    whole = evaluate(*arguments)
+    options = {"processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster:
+        spread = evaluate(*arguments, scheduler=cluster.scheduler_address, store=tmp_path)
+    pd.testing.assert_frame_equal(whole, spread)
+    wide = distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options)
+    with wide as cluster, pytest.raises(ValueError, match="start workers with --nthreads 1"):
+        evaluate(["lasso"], motifs, seeds=2, scheduler=cluster.scheduler_address)
