@@ -134,7 +134,7 @@ def test_splits_of_leaving_a_site_out_do_not_look_at_the_labels_of_the_test_site
 def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"no protocol 'k-fold'; did you mean 'kfold'.*holdout, kfold, loso"):
         make_protocol("k-fold")
-    with pytest.raises(ValueError, match=r"'kfold' has no parameter 'folds'\. There are n_splits"):
+    with pytest.raises(ValueError, match=r"'kfold' has no parameter 'folds'\. There are inner, n_splits"):
         make_protocol("kfold", folds=3)
 
 
