@@ -5,8 +5,8 @@
     python -m benchmarks.cohorts abide --protocol kfold --seeds 0 1 2
     python -m benchmarks.cohorts abide --protocol loso --seeds 0
 
-Everything is fitted inside the fold; epochs and settings are chosen on parts of the training subjects; the test
-subjects are scored once. Finished runs are not repeated.
+Everything is fitted inside the fold; epochs and settings are chosen on parts of the training subjects; the
+test subjects are scored once. Finished runs of ABIDE are not repeated.
 """
 
 from __future__ import annotations

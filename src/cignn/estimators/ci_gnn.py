@@ -281,9 +281,7 @@ class CIGNNClassifier(NeuralGraphClassifier):
             return free_share(epoch, falls, settings["keep"]) if stochastic else None
 
         def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
-            return settings["edge_price"] * edge_information(
-                out.edge_logits, batch.edge_mask, settings["keep"]
-            )
+            return settings["edge_price"] * edge_information(out.edge_logits, out.edges, settings["keep"])
 
         def begin() -> None:
             network.noisy = settings["train_encoder"]

@@ -35,13 +35,15 @@ REST_STRIDE = 4
 class CIGNNOutput(NamedTuple):
     """What one pass through CI-GNN gives.
 
-    logits : (b, classes); edge_logits, edge_weights : (b, n, n), the latter zero off the graph's edges.
+    logits : (b, classes); edge_logits, edges, edge_weights : (b, n, n), the second 1 on the graph's edges and
+    0 elsewhere, the third 0 off them; while an `EdgeNetwork` trains, (b, pairs): each edge once.
     alpha : (b, n, K); beta : (b, n, L); latent : the Gaussian they come from. rest_logits : class logits of
     what the subgraphs of some graphs leave, or None.
     """
 
     logits: Tensor
     edge_logits: Tensor
+    edges: Tensor
     edge_weights: Tensor
     alpha: Tensor
     beta: Tensor
@@ -141,19 +143,24 @@ class CIGNN(GraphModel):
         """Classify a batch through its causal subgraph; edge_weights as in `read`."""
         latent, z = self.encode(batch, edge_weights)
         alpha, beta = z[..., : self.n_causal], z[..., self.n_causal :]
-        edge_logits = self.subgraph(alpha)
+        edge_logits, edges = self.subgraph(alpha), batch.edges
+        whole = self.evidence(batch)
+        if self.training and isinstance(self.classifier, EdgeNetwork):  # symmetric: one half is enough
+            edge_logits, edges, whole = (self.classifier.pairs(m) for m in (edge_logits, edges, whole))
         sampled = self.training and self.mask == "stochastic"
         prob = sample_edges(edge_logits, self.temperature) if sampled else torch.sigmoid(edge_logits)
-        prob = prob if edge_weights is None else prob * edge_weights
-        logits, rest_logits = self.classify(batch, prob)
-        return CIGNNOutput(logits, edge_logits, prob * batch.edges, alpha, beta, latent, rest_logits)
+        if edge_weights is not None:
+            prob = prob * (edge_weights if prob.dim() == 3 else self.classifier.pairs(edge_weights))  # type: ignore[operator]
+        logits, rest_logits = self.classify(batch, whole, prob)
+        return CIGNNOutput(logits, edge_logits, edges, prob * edges, alpha, beta, latent, rest_logits)
 
-    def classify(self, batch: GraphBatch, prob: Tensor) -> tuple[Tensor, Tensor | None]:
+    def classify(self, batch: GraphBatch, whole: Tensor, prob: Tensor) -> tuple[Tensor, Tensor | None]:
         """Class logits of the subgraphs and, while training, of what they leave of some graphs.
 
-        Both go through the classifier together, so that its batch statistics are those of one pass.
+        whole : what the classifier reads of the edges, see `evidence`; prob : their weights. Both go through
+        the classifier together, so that its batch statistics are those of one pass.
         """
-        x, whole, mask = self.features(batch), self.evidence(batch), batch.padding
+        x, mask = self.features(batch), batch.padding
         adj = whole * prob
         if not (self.training and self.rest):
             return self.classifier(x, adj, mask), None
@@ -209,9 +216,9 @@ class CIGNN(GraphModel):
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
         if keep is not None:
-            losses["edges"] = edge_information(out.edge_logits, batch.edges, keep)
+            losses["edges"] = edge_information(out.edge_logits, out.edges, keep)
             if self.pricing == "explained":
-                floor = edge_information(out.edge_logits, batch.edges, max(keep, FLOOR_KEEP))
+                floor = edge_information(out.edge_logits, out.edges, max(keep, FLOOR_KEEP))
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
         if generative:
             rest = Latent(out.latent.mean[..., self.n_causal :], out.latent.log_std[..., self.n_causal :])

@@ -28,9 +28,13 @@ class EdgeNetwork(nn.Module):
 
     upper: Tensor  # (n (n - 1) / 2,) where the upper triangle stands in a flattened matrix
 
+    def pairs(self, matrix: Tensor) -> Tensor:
+        """The upper triangle of (..., n, n) as (..., n (n - 1) / 2): each undirected edge once."""
+        return matrix.flatten(-2).index_select(-1, self.upper)
+
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Class logits (b, classes) of edge values adj : (b, n, n), symmetric; x and mask do not matter."""
-        h = adj.flatten(1).index_select(1, self.upper)
+        """Class logits (b, classes) of edge values, (b, n, n) or their `pairs`; x and mask do not matter."""
+        h = adj if adj.dim() == 2 else self.pairs(adj)
         for linear in self.layers[:-1]:
             h = F.dropout(torch.relu(linear(h)), self.dropout, self.training)
         return self.layers[-1](h)

@@ -12,17 +12,20 @@ from torch.nn import functional as F
 def sample_edges(edge_logits: Tensor, temperature: float = 1.0) -> Tensor:
     """Draw edge weights in (0, 1) from the binary concrete distribution, one draw per undirected edge.
 
-    edge_logits : (b, n, n), symmetric; returns the same shape, symmetric.
+    edge_logits : (b, n, n), symmetric, or (b, pairs); returns the same shape.
     """
-    noise = torch.rand_like(edge_logits).clamp_(1e-6, 1 - 1e-6).logit_().triu_(1)
-    logits = edge_logits + (noise + noise.transpose(1, 2))
+    noise = torch.rand_like(edge_logits).clamp_(1e-6, 1 - 1e-6).logit_()
+    if noise.dim() == 3:
+        noise = noise.triu_(1)
+        noise = noise + noise.transpose(1, 2)
+    logits = edge_logits + noise
     return torch.sigmoid(logits if temperature == 1 else logits / temperature)
 
 
 def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float) -> Tensor:
     """KL(Bernoulli(p) ‖ Bernoulli(keep)) in nats, averaged over the edges of the batch: the price of an edge.
 
-    edge_logits, edge_mask : (b, n, n). Written with softplus: finite however sure the logits are.
+    edge_logits, edge_mask : (b, n, n) or (b, pairs). With softplus: finite however sure the logits are.
     """
     prob = torch.sigmoid(edge_logits)
     log_absent_keep = math.log1p(-keep)
