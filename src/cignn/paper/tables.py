@@ -1,0 +1,105 @@
+"""A reproduction as a Markdown page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from cignn.paper.engine import Reproduction
+    from cignn.paper.spec import Method
+
+
+HOLDOUT = "Random splits 80/10/10, stratified, one per seed; the epoch is chosen on the validation part."
+PROTOCOLS = {
+    "loso": "Each site is tested once; the epoch is chosen on other sites that are not trained on.",
+    "independence": "Trained on 90 % of the graphs, stage I alone.",
+}
+
+
+def markdown(result: Reproduction, day: str, versions: dict[str, str]) -> str:
+    """Return title, tables, claims, notes, what is missing, and how it was made."""
+    spec = result.spec
+    lines = [f"# {spec.title}", "", f"The paper's {spec.source}. Difference is ours − paper.", ""]
+    if result.scale == "smoke":
+        lines += [
+            "**Smoke run: tiny networks, a few graphs. These figures say that it runs, nothing else.**",
+            "",
+        ]
+    table = result.table
+    measured = table.groupby("data")["ours"].transform(lambda ours: ours.notna().any()).astype(bool)
+    table = table[measured]
+    if (table["row"] == "").all():  # one row for each data set: one table
+        lines += [*_table(table.assign(row=table["data"])), ""]
+    else:
+        for name, part in table.groupby("data", sort=False):
+            lines += [f"## {name}", "", *_table(part), ""]
+    if result.claims and result.scale == "full":
+        lines += ["## What the paper says", ""]
+        lines += [f"- {text}: **{verdict}**." for text, verdict in result.claims.items()] + [""]
+    notes = [*spec.notes, *(f"Failed: {line}" for line in result.failures)]
+    if notes:
+        lines += ["## Notes", "", *(f"- {note}" for note in notes), ""]
+    if result.missing:
+        lines += [
+            "## Data that are not here",
+            "",
+            *(f"- **{k}**: {v}" for k, v in result.missing.items()),
+            "",
+        ]
+    made = ", ".join(f"{package} {version}" for package, version in versions.items() if version)
+    lines += ["## How it was made", "", f"`{result.command}` on {day}; {made}.", ""]
+    if spec.methods and spec.kind != "ranks":
+        lines += [f"{PROTOCOLS.get(spec.kind, HOLDOUT)} Settings that are not named are the defaults.", ""]
+        lines += [f"- {method.row}: {_settings(method)}" for method in spec.methods]
+    return "\n".join(lines) + "\n"
+
+
+def _settings(method: Method) -> str:
+    """Which classifier and explainer a row is, with the settings its spec names."""
+    params = ", ".join(f"{name}={value!r}" for name, value in method.params.items())
+    text = f"`{method.estimator}`" + (f" ({params})" if params else "")
+    text += f", explained by `{method.explainer}`" if method.explainer else ""
+    text += f", reading the heavier half of edges by `{method.subgraph_of}`" if method.subgraph_of else ""
+    differs = [f"{name}: {value}" for name, value in method.on.items()]
+    return text + (f"; on {', '.join(differs)}" if differs else "")
+
+
+def _table(part: pd.DataFrame) -> list[str]:
+    """Rows by metrics: for each metric the paper's figure, ours and the difference."""
+    printed = part.groupby("metric", sort=False)["paper"].apply(lambda paper: paper.notna().any())
+    heads = [""]
+    for metric, known in printed.items():
+        heads += [f"{metric}, paper", "ours", "Δ"] if known else [f"{metric}, ours"]
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    figures = part.set_index(["row", "metric"])
+    for row in dict.fromkeys(part["row"]):
+        cells = [str(row)]
+        for metric, known in printed.items():
+            one = figures.loc[(row, metric)] if (row, metric) in figures.index else pd.Series(dtype=object)
+            like = one.get("printed")
+            ours = _figure(one.get("ours"), one.get("ours_std"), like=like)
+            if known:
+                cells.append("" if like is None or pd.isna(like) else str(like))
+            cells.append(ours)
+            if known:
+                cells.append(_figure(one.get("difference"), like=like, sign="+"))
+        lines.append(_line(cells))
+    return lines
+
+
+def _figure(value: object, std: object = None, *, like: object = None, sign: str = "") -> str:
+    """A number with one digit more than the paper prints, whole where both are whole; empty for none."""
+    if value is None or pd.isna(value):
+        return ""
+    number = float(value)  # type: ignore[arg-type]
+    printed = "0.00" if like is None or pd.isna(like) else str(like).split()[0]
+    decimals = len(printed.partition(".")[2])
+    digits = 0 if not decimals and number.is_integer() else decimals + 1
+    spread = "" if std is None or pd.isna(std) else f" ± {float(std):.{digits}f}"  # type: ignore[arg-type]
+    return f"{number:{sign}.{digits}f}{spread}"
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "∣") for cell in cells) + " |"
