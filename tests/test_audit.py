@@ -10,7 +10,7 @@ import pytest
 
 from cignn import Cohort
 from cignn.datasets import load_abide, make_cohort
-from cignn.evaluation import Audit, audit, brief
+from cignn.evaluation import Audit, audit, brief, evaluate
 from cignn.evaluation.findings import SEVERITIES
 from cignn.evaluation.probes import coded, label_from, near_identical_pairs
 
@@ -234,6 +234,25 @@ def test_probes_tell_what_is_there() -> None:
     assert abs(label_from(coded(rng.normal(size=200)), y).z) < 3
     assert label_from(coded(np.zeros(200)), y) is None
     assert coded(pd.Series(["a", None, "b"])).shape == (3, 3)
+
+
+def test_an_evaluation_begins_with_what_the_audit_found(capsys: pytest.CaptureFixture[str]) -> None:
+    confounded, clean = small(site_effect=1.0, confounded=0.8, n=80), small(n=80)
+    fast = {"random-forest": {"n_estimators": 2}}
+    evaluate(fast, {"mine": confounded}, "kfold", verbose=1)
+    said = capsys.readouterr().err
+    assert said.startswith("audit of mine:")
+    assert "site → label: AUC 0." in said and "ComBat" in said
+    evaluate(fast, {"mine": clean}, "kfold", verbose=1)
+    evaluate(fast, {"mine": confounded}, "kfold", verbose=0)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_evaluation_says_when_a_scan_is_trained_on_and_tested(capsys: pytest.CaptureFixture[str]) -> None:
+    cohort = small(n=60)
+    twice = cohort[np.r_[:60, 5]]._with(subjects=[f"s{i}" for i in range(61)])
+    evaluate({"random-forest": {"n_estimators": 2}}, twice, "kfold", verbose=1)
+    assert "subjects on both sides of a split: 2 of 61" in capsys.readouterr().err
 
 
 @pytest.mark.data

@@ -15,7 +15,9 @@ from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from cignn.datasets import Cohort
+from cignn.evaluation.audit import audit
 from cignn.evaluation.classification import METRICS
+from cignn.evaluation.findings import brief
 from cignn.evaluation.methods import (
     Methods,
     digest,
@@ -37,6 +39,9 @@ COLUMNS = [
 ]
 
 DIED = "TerminatedWorkerError: its process was killed, probably for want of memory; use fewer n_jobs."
+
+
+_TOLD: dict[str, str] = {}  # what audits of this process found, by data and splits
 
 
 class TaskFailedWarning(UserWarning):
@@ -81,7 +86,7 @@ def evaluate(
     n_jobs : processes; -1 for all cores. scheduler : address of a Dask cluster to use instead, "tcp://…"
     threads : of torch and linear algebra in each process; figures may differ in the last digits with it
     retry_failed : do tasks again whose failure is in the store
-    verbose : 0 for no progress bar
+    verbose : 0 for no progress bar, and no `audit` of cohorts: what matters of it is told before the run
 
     Returns
     -------
@@ -101,6 +106,8 @@ def evaluate(
         todo = list({t.key: t for t in tasks if _open(known.get(t.key), retry_failed)}.values())
         # by chance: the time left is told well, and two runs on one store do different things
         todo = [todo[i] for i in np.random.default_rng().permutation(len(todo))]
+        if verbose and todo:
+            _tell_audits(named, tasks)
         with _progress(len(tasks), len(tasks) - len(todo), verbose) as advance:
             for task, outcome in _run(todo, named, kept, n_jobs, scheduler, threads, retry_failed):
                 if outcome is not None:
@@ -186,6 +193,19 @@ def _compact(data: Any) -> Any:
     if isinstance(data, Cohort) and data.series is not None:
         return data._with(series=data.series.compact())
     return data
+
+
+def _tell_audits(data: Mapping[str, Any], tasks: list[Task]) -> None:
+    """Say on stderr what in a cohort, split as it is, could pass for a diagnosis."""
+    for name, one in data.items():
+        if not isinstance(one, Cohort):
+            continue
+        splits = {task.split.digest(): task.split for task in tasks if task.data == name}
+        key = digest(one.digest(), sorted(splits))
+        if key not in _TOLD:
+            _TOLD[key] = brief(audit(one, list(splits.values())))
+        if _TOLD[key]:
+            sys.stderr.write(f"audit of {name}:\n{_TOLD[key]}\n")
 
 
 # ---------------------------------------------------------------------- running
