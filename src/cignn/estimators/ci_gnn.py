@@ -7,15 +7,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 
-from cignn.estimators.base import NeuralGraphClassifier
+from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.presets import choice, resolve, whole, widths, within
 from cignn.estimators.settings import AUTO_DENSITY, auto_epochs
 from cignn.estimators.training import Stage
-from cignn.explanations import Explanations
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS, PRICES, CIGNNOutput
 from cignn.nn.encoder import ACTIVATIONS
@@ -51,7 +48,7 @@ ARCHITECTURE = (  # the settings the network itself is made of
 )
 
 
-class CIGNNClassifier(NeuralGraphClassifier):
+class CIGNNClassifier(ExplainingClassifier):
     """Classify graphs and show which edges made the decision.
 
     A parameter left at ``"preset"`` takes the preset's value; `settings_` holds what was used.
@@ -312,24 +309,6 @@ class CIGNNClassifier(NeuralGraphClassifier):
             fast_rate=settings["mask_rate"],
         )
         return [first, second]
-
-    # -------------------------------------------------------------- explaining
-
-    @torch.no_grad()
-    def explain(self, X: GraphSet) -> Explanations:
-        """Return the causal subgraph of every graph: the probability of each of its edges."""
-        X = self._check_fitted(X)
-        device = next(self.network_.parameters()).device
-        weights: list[np.ndarray] = [np.empty(0)] * len(X)
-        predictions = np.empty(len(X), np.int64)
-        for index in X.batch_indices(self.settings_["batch_size"]) if len(X) else []:
-            out = self.network_(X.batch(index).to(device))
-            predictions[index] = out.logits.argmax(1).cpu().numpy()
-            dense = out.edge_weights.cpu().numpy()
-            for i, matrix in zip(index, dense, strict=True):
-                source, target = X.edges(i).T
-                weights[i] = matrix[source, target]
-        return Explanations(X, weights, self.classes_[predictions])
 
 
 def free_share(epoch: int, falls: int, keep: float) -> float:
