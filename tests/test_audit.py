@@ -248,6 +248,19 @@ def test_an_evaluation_begins_with_what_the_audit_found(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == ""
 
 
+def test_random_folds_are_inflated_where_site_tells_the_label_and_loso_is_not() -> None:
+    # nothing but the scanner differs between the groups
+    cohort = small(n=150, n_edges=0, site_effect=1.5, confounded=0.85)
+    assert audit(cohort)["site → label"].size > 0.75
+
+    def accuracy(protocol: str) -> float:
+        found = evaluate({"linear-svm": {"C": 0.01}}, cohort, protocol, verbose=0)
+        return found[found["metric"] == "accuracy"]["value"].mean()
+
+    assert accuracy("kfold") > 0.7
+    assert accuracy("loso") < 0.6
+
+
 def test_an_evaluation_says_when_a_scan_is_trained_on_and_tested(capsys: pytest.CaptureFixture[str]) -> None:
     cohort = small(n=60)
     twice = cohort[np.r_[:60, 5]]._with(subjects=[f"s{i}" for i in range(61)])

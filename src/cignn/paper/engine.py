@@ -77,12 +77,13 @@ def reproduce(
     n_jobs, scheduler, verbose : as for `evaluate`
     rows : methods to run, by their names in the table; all by default
     sets : data sets to run on; all by default
-    seeds : how many runs, or their seeds; 3 at full scale, as in the paper
+    seeds : how many runs, or their seeds; at full scale 3, as in the paper, or what its spec says
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be 'smoke' or 'full', got {scale!r}.")
     spec = _narrowed(load_spec(name), rows, sets)
-    chosen = SCALES[scale] if seeds is None else seeds
+    runs = spec.runs if spec.runs and scale == "full" else SCALES[scale]
+    chosen = runs if seeds is None else seeds
     numbers = list(range(chosen)) if isinstance(chosen, int) else [int(seed) for seed in chosen]
     store = Path(store)
     store.mkdir(parents=True, exist_ok=True)

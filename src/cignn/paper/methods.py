@@ -76,6 +76,7 @@ class SubgraphClassifier(ClassifierMixin, BaseEstimator):
 
 def make_method(method: Method, data: Any, scale: str, density: float | None = None) -> Any:
     """Make the estimator or, for a cohort, the pipeline of a row."""
+    density = density if method.density is None else method.density
     model: Any = make_estimator(method.estimator, **settings(method, scale))
     if method.subgraph_of:
         model = SubgraphClassifier(

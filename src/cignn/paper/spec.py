@@ -29,8 +29,8 @@ class Method:
 
     row : the paper's name; estimator, params : of `make_estimator`; explainer : of `make_explainer`, whose
     explanations are scored; subgraph_of : an explainer whose heavier half of edges is all the classifier
-    reads; on : data set → what differs there; paper_row : the row of the paper it is compared with, by
-    default its own.
+    reads; density : share of connections that brain graphs keep, None for all; on : data set → what differs
+    there; paper_row : the row of the paper it is compared with, by default its own.
     """
 
     row: str
@@ -39,6 +39,7 @@ class Method:
     explainer: str = ""
     explainer_params: dict[str, Any] = field(default_factory=dict)
     subgraph_of: str = ""
+    density: float | None = None
     on: dict[str, dict[str, Any]] = field(default_factory=dict)
     paper_row: str = ""
 
@@ -81,7 +82,8 @@ class Spec:
     notes: tuple[str, ...] = ()
     numbers: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=NUMBERS), compare=False)
     extra_metrics: tuple[str, ...] = ()
-    density: float | None = None  # of brain graphs; None keeps every connection
+    density: float | None = None  # of brain graphs, for all methods that name none
+    runs: int | None = None  # at full scale, where the paper has other than three
     groups: dict[str, list[str]] = field(default_factory=dict)  # data → names of the classes, in sorted order
     load: dict[str, dict[str, Any]] = field(default_factory=dict)  # data → options of its loader
     of: tuple[str, ...] = ()  # specs whose results are ranked

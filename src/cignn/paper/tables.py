@@ -51,7 +51,9 @@ def markdown(result: Reproduction, day: str, versions: dict[str, str]) -> str:
     made = ", ".join(f"{package} {version}" for package, version in versions.items() if version)
     lines += ["## How it was made", "", f"`{result.command}` on {day}; {made}.", ""]
     if spec.methods and spec.kind != "ranks":
-        lines += [f"{PROTOCOLS.get(spec.kind, HOLDOUT)} Settings that are not named are the defaults.", ""]
+        graphs = f" Brain graphs have density {spec.density:g}." if spec.density is not None else ""
+        protocol = PROTOCOLS.get(spec.kind, HOLDOUT)
+        lines += [f"{protocol}{graphs} Settings that are not named are the defaults.", ""]
         lines += [f"- {method.row}: {_settings(method)}" for method in spec.methods]
     return "\n".join(lines) + "\n"
 
@@ -60,6 +62,7 @@ def _settings(method: Method) -> str:
     """Which classifier and explainer a row is, with the settings its spec names."""
     params = ", ".join(f"{name}={value!r}" for name, value in method.params.items())
     text = f"`{method.estimator}`" + (f" ({params})" if params else "")
+    text += f", graphs of density {method.density:g}" if method.density is not None else ""
     text += f", explained by `{method.explainer}`" if method.explainer else ""
     text += f", reading the heavier half of edges by `{method.subgraph_of}`" if method.subgraph_of else ""
     differs = [f"{name}: {value}" for name, value in method.on.items()]
