@@ -1,5 +1,40 @@
-"""Figures of graphs and their explanations."""
+"""Figures made to be published: of explanations (brain, ring, matrix, graph, molecule), scores and trainings.
 
+Every function takes plain data, returns a matplotlib Figure and, with ``path``, saves it; `COLUMN` and `PAGE`
+are the widths of a journal's column and page in inches.
+"""
+
+from cignn.report.comparison import draw_ablation, draw_sensitivity, draw_sites
+from cignn.report.connectogram import draw_connectogram
+from cignn.report.connectome import draw_against_group, draw_connectome, draw_connectomes
+from cignn.report.curves import draw_calibration, draw_explanation_curves, draw_removal_curve
 from cignn.report.graphs import draw_graph, draw_graphs
+from cignn.report.molecules import draw_molecules, molecule_picture
+from cignn.report.significance import critical_difference, draw_critical_difference, draw_p_values
+from cignn.report.style import COLUMN, PAGE
+from cignn.report.system_matrix import draw_system_matrix
+from cignn.report.training import draw_history
 
-__all__ = ["draw_graph", "draw_graphs"]
+__all__ = [
+    "COLUMN",
+    "PAGE",
+    "critical_difference",
+    "draw_ablation",
+    "draw_against_group",
+    "draw_calibration",
+    "draw_connectogram",
+    "draw_connectome",
+    "draw_connectomes",
+    "draw_critical_difference",
+    "draw_explanation_curves",
+    "draw_graph",
+    "draw_graphs",
+    "draw_history",
+    "draw_molecules",
+    "draw_p_values",
+    "draw_removal_curve",
+    "draw_sensitivity",
+    "draw_sites",
+    "draw_system_matrix",
+    "molecule_picture",
+]

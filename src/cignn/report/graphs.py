@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from cignn.explanations import Explanation, Explanations
+from cignn.report.style import house_style, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,25 +81,41 @@ def draw_graph(explanation: Explanation, truth: np.ndarray | None = None, ax: Ax
     return ax
 
 
-def draw_graphs(explanations: Explanations, titles: Sequence[str] | None = None, columns: int = 3) -> Figure:
-    """Draw every explanation in a grid, beside the graphs' own truth where they carry it, with one legend."""
-    import matplotlib.pyplot as plt
+def draw_graphs(
+    explanations: Explanations,
+    titles: Sequence[str] | None = None,
+    columns: int = 3,
+    *,
+    width: float = 8.7,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw every explanation in a grid, beside the graphs' own truth where they carry it, with one legend.
+
+    titles : one per graph. columns : graphs in a row. width : inches. path : where to save the figure.
+    """
     from matplotlib.lines import Line2D
 
-    rows = -(-len(explanations) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(2.9 * columns, 2.9 * rows + 0.5), squeeze=False)
-    for ax in axes.flat:
-        ax.axis("off")
-    for i, (ex, ax) in enumerate(zip(explanations, axes.flat, strict=False)):
-        draw_graph(ex, explanations.graphs[i].edge_truth, ax)
-        if titles is not None:
-            ax.set_title(titles[i], fontsize=10)
-    handles = [
-        Line2D([], [], color=EDGE_COLOUR, lw=4, label="causal edge (weight near 1)"),
-        Line2D([], [], color=QUIET_COLOUR, lw=1, label="other edge (weight near 0)"),
-    ]
-    if explanations.graphs.edge_truth is not None:
-        handles.append(Line2D([], [], color=TRUTH_COLOUR, lw=9, alpha=0.55, label="true motif"))
-    figure.legend(handles=handles, loc="lower center", ncol=3, frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0.5 / figure.get_figheight(), 1, 1))
-    return figure
+    if titles is not None and len(titles) != len(explanations):
+        raise ValueError(f"expected {len(explanations)} titles, one per graph, got {len(titles)}.")
+    if not len(explanations) or columns < 1:
+        raise ValueError(
+            f"a grid needs a graph and a column at least, got {len(explanations)} and {columns}."
+        )
+    rows, side = -(-len(explanations) // columns), width / columns
+    with house_style():
+        figure = new_figure(width, side * rows + 0.5)
+        axes = figure.subplots(rows, columns, squeeze=False)
+        for ax in axes.flat:
+            ax.axis("off")
+        for i, (ex, ax) in enumerate(zip(explanations, axes.flat, strict=False)):
+            draw_graph(ex, explanations.graphs[i].edge_truth, ax)
+            if titles is not None:
+                ax.set_title(titles[i])
+        handles = [
+            Line2D([], [], color=EDGE_COLOUR, lw=4, label="causal edge (weight near 1)"),
+            Line2D([], [], color=QUIET_COLOUR, lw=1, label="other edge (weight near 0)"),
+        ]
+        if explanations.graphs.edge_truth is not None:
+            handles.append(Line2D([], [], color=TRUTH_COLOUR, lw=9, alpha=0.55, label="true motif"))
+        figure.legend(handles=handles, loc="outside lower center", ncol=3 if width > 5 else 1, fontsize=8)
+        return save(figure, path)

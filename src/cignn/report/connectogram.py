@@ -1,0 +1,222 @@
+"""Explanations as a ring of regions grouped by system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cignn.explanations import Explanation
+from cignn.report.edges import difference, heaviest_nodes, n_edges_at, names_of, strongest
+from cignn.report.legends import dress_bar
+from cignn.report.style import (
+    INK,
+    PAGE,
+    QUIET,
+    difference_colours,
+    house_style,
+    in_order,
+    new_figure,
+    readable,
+    save,
+    system_colours,
+    text_on,
+    weight_colours,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+
+_GAP = 2.0  # nodes' worth of space between two systems
+_BEND = np.linspace(0, 1, 30)[:, None]  # steps along a curve
+
+
+def draw_connectogram(
+    explanation: Explanation,
+    *,
+    other: Explanation | None = None,
+    top: int | None = 50,
+    threshold: float = 0.0,
+    n_labels: int | None = None,
+    colours: str | Mapping[str, str] = "safe",
+    title: str | None = None,
+    width: float = PAGE * 0.7,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw an explanation as a ring: nodes grouped by system, heavy edges as thick, dark curves.
+
+    Parameters
+    ----------
+    explanation : of a subject or a group; without systems the nodes keep their order
+    other : draw the difference explanation − other instead: orange and solid where the first weighs more,
+        purple and dashed where the other does
+    top, threshold : draw at most this many edges, the heaviest; only edges heavier than this
+    n_labels : how many nodes are named, those whose edges weigh most together; None names every node with
+        an edge where the figure is wide enough and the 12 heaviest in a column
+    colours : of the systems: "safe" for colour-blind readers, "paper", or a dict system → colour
+    title, width : of the figure, inches
+    path : where to save it; .pdf, .svg, .png …, or no ending for .pdf and .png
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    signed = other is not None
+    ex = strongest(explanation if other is None else difference(explanation, other), top, threshold)
+    angle = ring(ex.systems, ex.n_nodes)
+    heaviest = np.abs(ex.edge_weights).max(initial=0.0) or 1.0
+    norm = Normalize(-heaviest if signed else 0, heaviest)
+    cmap = difference_colours() if signed else weight_colours()
+    if n_labels is None:
+        n_labels = ex.n_nodes if width > 4.5 else 12
+    with house_style():
+        figure = new_figure(width, width + 0.35)
+        ax = figure.add_subplot(aspect="equal", label="ring")
+        ax.axis("off")
+        _draw_curves(ax, ex, angle, cmap(norm(ex.edge_weights)), norm, signed, width)
+        reach = _label_ring(ax, ex, angle, n_labels, width)
+        _draw_ring(ax, ex, angle, colours, width, 72 * width / 2 / reach)
+        ax.set(xlim=(-reach, reach), ylim=(-reach, reach))
+        if title:
+            ax.set_title(title, weight="bold", loc="left")
+        bar = figure.colorbar(
+            ScalarMappable(norm, cmap), ax=ax, orientation="horizontal", shrink=0.35, aspect=18, pad=0.01
+        )
+        dress_bar(bar, norm, signed, "difference of edge weights" if signed else "edge weight")
+        return save(figure, path)
+
+
+def ring(systems: np.ndarray | None, n_nodes: int) -> np.ndarray:
+    """(n,) angle of every node, clockwise from the top: systems one after the other with gaps between."""
+    if systems is None:
+        return np.pi / 2 - 2 * np.pi * (np.arange(n_nodes) + 0.5) / n_nodes
+    systems = np.asarray(systems, str)
+    groups = in_order(systems)
+    place, at = np.zeros(n_nodes), 0.0
+    for system in groups:
+        members = np.flatnonzero(systems == system)
+        place[members] = at + np.arange(len(members)) + 0.5 + _GAP / 2
+        at += len(members) + _GAP
+    return np.pi / 2 - 2 * np.pi * place / at
+
+
+# ----------------------------------------------------------------------------- parts
+
+
+def _draw_curves(
+    ax: Axes, ex: Explanation, angle: np.ndarray, shades: Any, norm: Normalize, signed: bool, width: float
+) -> None:
+    """Edges as curves bent towards the centre, the more so the further apart their ends are."""
+    from matplotlib.collections import LineCollection
+
+    at = 0.965 * np.stack([np.cos(angle), np.sin(angle)], 1)
+    start, end = at[ex.edges[:, 0], None], at[ex.edges[:, 1], None]
+    apart = np.linalg.norm(start - end, axis=-1, keepdims=True) / 2  # 0 … 1
+    middle = (start + end) / 2 * (1 - apart) ** 0.7
+    curves = (1 - _BEND) ** 2 * start + 2 * _BEND * (1 - _BEND) * middle + _BEND**2 * end
+    lines = LineCollection(
+        list(curves),
+        colors=shades,
+        linewidths=(0.35 + 1.9 * np.abs(ex.edge_weights) / norm.vmax) * np.sqrt(width / PAGE),
+        linestyles=[(0, (3, 1.2)) if signed and value < 0 else "-" for value in ex.edge_weights],
+        alpha=0.85,
+        zorder=2,
+    )
+    lines.set_label("edges")
+    ax.add_collection(lines)
+
+
+def _draw_ring(
+    ax: Axes, ex: Explanation, angle: np.ndarray, colours: str | Mapping[str, str], width: float, unit: float
+) -> None:
+    """Nodes with edges as dots, sized by their number; without edges as ticks; a band for each system.
+
+    unit : points of a length of 1, the ring's radius. A system whose name is too long for its band has it in
+    a legend.
+    """
+    from matplotlib.patches import Wedge
+
+    counts = n_edges_at(ex)
+    used = counts > 0
+    at = 0.985 * np.stack([np.cos(angle), np.sin(angle)], 1)
+    own = np.full(ex.n_nodes, QUIET, dtype="<U9")
+    if ex.systems is not None:
+        systems = np.asarray(ex.systems, str)
+        palette = system_colours(systems, colours)
+        own = np.array([palette[system] for system in systems])
+        unnamed = []
+        half = np.rad2deg(np.pi / (ex.n_nodes + _GAP * len(palette)))
+        for system, colour in palette.items():
+            degrees = np.rad2deg(angle[systems == system])
+            low, high = degrees.min() - half, degrees.max() + half
+            band = Wedge((0, 0), 1.1, low, high, width=0.08, facecolor=colour, edgecolor=INK, lw=0.3)
+            band.set_label(system)
+            ax.add_patch(band)
+            size = min(5.5, 0.065 * unit)
+            if np.deg2rad(high - low) * 1.06 * unit > 0.75 * size * len(system) + 2:  # the name fits
+                _name_band(ax, system, np.deg2rad((low + high) / 2), size, text_on(colour))
+            else:
+                unnamed.append(band)
+        if unnamed:
+            ax.legend(handles=unnamed, loc="lower left", handlelength=0.8, borderpad=0)
+    most = max(counts.max(initial=1), 2)
+    ax.scatter(
+        at[used, 0],
+        at[used, 1],
+        s=(width / PAGE) ** 2 * (14 + 50 * (counts[used] - 1) / (most - 1)),
+        color=own[used],
+        edgecolors=INK,
+        linewidths=0.4,
+        zorder=4,
+        label="nodes",
+    )
+    ax.scatter(
+        at[~used, 0], at[~used, 1], s=1.2, color=QUIET, linewidths=0, zorder=3, label="nodes without edges"
+    )
+
+
+def _name_band(ax: Axes, name: str, middle: float, size: float, ink: str) -> None:
+    """Write a system's name along its band, never upside down."""
+    turn = np.rad2deg(middle) - 90 + (180 if np.sin(middle) < 0 else 0)
+    ax.text(
+        1.06 * np.cos(middle),
+        1.06 * np.sin(middle),
+        name,
+        ha="center",
+        va="center_baseline",
+        rotation=turn,
+        rotation_mode="anchor",
+        fontsize=size,
+        color=ink,
+        weight="bold",
+        zorder=5,
+    )
+
+
+def _label_ring(ax: Axes, ex: Explanation, angle: np.ndarray, n_labels: int, width: float) -> float:
+    """Write names outwards along the radius; returns how far the drawing reaches."""
+    named = heaviest_nodes(ex, n_labels)
+    size = float(np.clip(1.15 * width, 4.0, 5.5))
+    names = names_of(ex)
+    longest = 0
+    for node in named:
+        turn = np.rad2deg(angle[node]) % 360
+        flip = 90 < turn < 270
+        name = readable(names[node])
+        longest = max(longest, len(name))
+        ax.text(
+            1.125 * np.cos(angle[node]),
+            1.125 * np.sin(angle[node]),
+            name,
+            fontsize=size,
+            rotation=turn + 180 if flip else turn,
+            rotation_mode="anchor",
+            va="center",
+            ha="right" if flip else "left",
+        )
+    # the ring takes what the names leave of half the width: reach = 1.125 + names / (inches a unit has)
+    inches = longest * size * 0.56 / 72
+    return 1.135 if not longest else 1.135 * (width / 2) / max(width / 2 - inches, width / 8)

@@ -1,0 +1,303 @@
+"""Explanations on the glass brain: one, a patient against the group, several groups side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cignn.datasets.atlas import Atlas
+from cignn.explanations import Explanation
+from cignn.report.edges import check_same_nodes, difference, heaviest_nodes, n_edges_at, strongest
+from cignn.report.labels import label_points
+from cignn.report.legends import (
+    DASHED,
+    OWN,
+    SHARED,
+    draw_scale,
+    draw_shared_legend,
+    draw_size_legend,
+    draw_system_legend,
+)
+from cignn.report.regions import VIEW_NAMES, VIEWS, Regions, node_area, regions, seen
+from cignn.report.style import (
+    INK,
+    PAGE,
+    QUIET,
+    difference_colours,
+    house_style,
+    new_figure,
+    readable,
+    save,
+    weight_colours,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap, Normalize
+    from matplotlib.figure import Figure
+
+_FOOT = 0.62  # inches for the legends
+_HEAD = 0.14  # inches for a title
+
+
+def draw_connectome(
+    explanation: Explanation,
+    atlas: Atlas | np.ndarray | None = None,
+    *,
+    other: Explanation | None = None,
+    top: int | None = 50,
+    threshold: float = 0.0,
+    n_labels: int = 6,
+    views: str = "lzr",
+    colours: str | Mapping[str, str] = "safe",
+    title: str | None = None,
+    width: float = PAGE,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw an explanation, of one subject or of a group (``explanations.mean()``), on the glass brain.
+
+    Edges are the thicker and darker, the heavier they weigh; nodes have the colour of their system and an
+    area that follows their number of edges drawn. Nodes without such an edge are left out.
+
+    Parameters
+    ----------
+    explanation : its nodes are regions
+    atlas : where they lie, an `Atlas` or (n, 3) MNI millimetres; not needed when they are the AAL's
+    other : draw the difference explanation − other instead: orange and solid where the first weighs more,
+        purple and dashed where the other does
+    top, threshold : draw at most this many edges, the heaviest; only edges heavier than this
+    n_labels : how many nodes are named, those whose edges weigh most together
+    views : any of "l" and "r" (left and right: what lies within that hemisphere), "x" (side), "y"
+        (back), "z" (top)
+    colours : of the systems: "safe" for colour-blind readers, "paper", or a dict system → colour
+    title, width : of the figure, inches
+    path : where to save it; .pdf, .svg, .png …, or no ending for .pdf and .png
+    """
+    shown = explanation if other is None else difference(explanation, other)
+    panels = {title or "": strongest(shown, top, threshold)}
+    return _draw(panels, atlas, n_labels, views, colours, width, path, signed=other is not None)
+
+
+def draw_connectomes(
+    explanations: Mapping[str, Explanation],
+    atlas: Atlas | np.ndarray | None = None,
+    *,
+    top: int | None = 50,
+    threshold: float = 0.0,
+    n_labels: int = 4,
+    views: str = "lzr",
+    colours: str | Mapping[str, str] = "safe",
+    width: float = PAGE,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw several explanations of the same nodes one below the other, on one scale of weights and sizes.
+
+    explanations : title → explanation: groups, methods or subjects. The rest as in `draw_connectome`.
+    """
+    if not explanations:
+        raise ValueError("draw_connectomes needs at least one explanation, got none.")
+    first = next(iter(explanations.values()))
+    for ex in explanations.values():
+        check_same_nodes(first, ex)
+    panels = {str(title): strongest(ex, top, threshold) for title, ex in explanations.items()}
+    return _draw(panels, atlas, n_labels, views, colours, width, path)
+
+
+def draw_against_group(
+    subject: Explanation,
+    group: Explanation,
+    atlas: Atlas | np.ndarray | None = None,
+    *,
+    titles: Sequence[str] = ("subject", "group"),
+    top: int | None = 50,
+    threshold: float = 0.0,
+    n_labels: int = 4,
+    views: str = "lzr",
+    colours: str | Mapping[str, str] = "safe",
+    width: float = PAGE,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw one subject above their group: edges that both have in blue and solid, the others orange, dashed.
+
+    subject : ``explanations[i]``; group : ``explanations[mask].mean()``. Both show their own ``top`` edges.
+    The rest as in `draw_connectome`.
+    """
+    check_same_nodes(subject, group)
+    if len(titles) != 2 or titles[0] == titles[1]:
+        raise ValueError(f"titles must be two that differ, for the subject and the group, got {titles!r}.")
+    panels = {
+        str(title): strongest(ex, top, threshold) for title, ex in zip(titles, (subject, group), strict=True)
+    }
+    return _draw(panels, atlas, n_labels, views, colours, width, path, shared=True)
+
+
+# ----------------------------------------------------------------------------- drawing
+
+
+def _draw(
+    panels: dict[str, Explanation],
+    atlas: Atlas | np.ndarray | None,
+    n_labels: int,
+    views: str,
+    colours: str | Mapping[str, str],
+    width: float,
+    path: str | Path | None,
+    signed: bool = False,
+    shared: bool = False,
+) -> Figure:
+    from matplotlib.colors import Normalize
+    from nilearn.plotting.displays import GlassBrainAxes
+
+    bad = [view for view in views if view not in VIEWS]
+    if bad or not views or len(set(views)) < len(views):
+        raise ValueError(f"views must be different letters out of {''.join(VIEWS)}, got {views!r}.")
+    nodes = regions(next(iter(panels.values())), atlas, colours)
+    heaviest = max((np.abs(ex.edge_weights).max(initial=0.0) for ex in panels.values()), default=0.0) or 1.0
+    norm = Normalize(-heaviest if signed else 0.0, heaviest)
+    cmap = difference_colours() if signed else weight_colours()
+    most = max(n_edges_at(ex).max(initial=0) for ex in panels.values())
+    both = _common_edges(list(panels.values())) if shared else None
+    with house_style():
+        places = _Places(views, list(panels), width)
+        figure = new_figure(width, places.height)
+        figure.set_layout_engine("none")
+        for row, (title, ex) in enumerate(panels.items()):
+            axes: dict[str, Axes] = {}
+            for view in views:
+                ax = figure.add_axes(places.box(row, view), label=f"{title}|{view}")
+                GlassBrainAxes(ax, view, 0, alpha=0.4, linewidth=0.5)
+                ax.set(xlim=places.limits[view][0], ylim=places.limits[view][1], aspect="equal")
+                ax.axis("off")
+                if row == 0:
+                    ax.set_title(VIEW_NAMES[view], fontsize=6.5, color=QUIET, y=0.985, pad=0)
+                axes[view] = ax
+                _draw_edges(ax, view, ex, nodes, cmap, norm, places.scale, signed, both)
+                _draw_nodes(ax, view, ex, nodes, most, places.scale)
+            _label_nodes(axes, ex, nodes, n_labels)
+            if title:
+                figure.text(0.008, places.top(row), title, fontsize=8, weight="bold", va="top", ha="left")
+        used = np.unique(np.concatenate([ex.edges.ravel() for ex in panels.values()]).astype(int))
+        draw_system_legend(figure, nodes, used)
+        draw_size_legend(figure, most, places.scale)
+        if shared:
+            draw_shared_legend(figure)
+        else:
+            what = "difference of edge weights" if signed else "edge weight"
+            draw_scale(figure, cmap, norm, signed, what)
+        return save(figure, path)
+
+
+class _Places:
+    """Where each view of each row lies in the figure; all views have the same scale."""
+
+    def __init__(self, views: str, titles: list[str], width: float) -> None:
+        # millimetres of the glass brain in each view, with a margin for labels
+        side, back, top = ((-112, 82), (-72, 88)), ((-80, 80), (-72, 88)), ((-80, 80), (-112, 82))
+        spans = {"l": side, "r": side, "x": side, "y": back, "z": top}
+        self.limits = {view: spans[view] for view in views}
+        if "l" in views:  # seen from the left the front is on the left
+            self.limits["l"] = (side[0][::-1], side[1])
+        wide = {view: abs(x[1] - x[0]) for view, (x, _) in self.limits.items()}
+        tall = {view: y[1] - y[0] for view, (_, y) in self.limits.items()}
+        # one view alone does not need the whole page
+        inch = min(width / sum(wide.values()), 3.4 / max(tall.values()))
+        self.scale = inch * 508 / PAGE  # 1 for three views on a page
+        self.row = max(tall.values()) * inch + (_HEAD if any(titles) else 0.08)
+        self.height = self.row * len(titles) + _FOOT + 0.1
+        self._wide, self._tall, self._inch, self._width = wide, tall, inch, width
+        self._titled, self._views = any(titles), views
+
+    def top(self, row: int) -> float:
+        return 1 - (row * self.row + 0.06) / self.height
+
+    def box(self, row: int, view: str) -> tuple[float, float, float, float]:
+        before = sum(self._wide[v] for v in self._views[: self._views.index(view)])
+        margin = (self._width - self._inch * sum(self._wide.values())) / 2
+        head = (_HEAD if self._titled else 0.08) + 0.08
+        room = max(self._tall.values()) - self._tall[view]
+        down = row * self.row + head + (self._tall[view] + room / 2) * self._inch
+        return (
+            (margin + before * self._inch) / self._width,
+            1 - down / self.height,
+            self._wide[view] * self._inch / self._width,
+            self._tall[view] * self._inch / self.height,
+        )
+
+
+def _draw_edges(
+    ax: Axes,
+    view: str,
+    ex: Explanation,
+    nodes: Regions,
+    cmap: Colormap,
+    norm: Normalize,
+    scale: float,
+    signed: bool,
+    both: set[tuple[int, int]] | None,
+) -> None:
+    from matplotlib.collections import LineCollection
+
+    keep = seen(nodes.coordinates, view)[ex.edges].all(1)
+    edges, weights = ex.edges[keep], ex.edge_weights[keep]
+    shades: np.ndarray | list[str] = cmap(norm(weights))
+    dashed = np.asarray(weights) < 0 if signed else np.zeros(len(edges), bool)
+    if both is not None:
+        dashed = np.array([_pair(edge) not in both for edge in edges], bool)
+        shades = [OWN if own else SHARED for own in dashed]
+    lines = LineCollection(
+        list(nodes.coordinates[edges][:, :, VIEWS[view]]),
+        colors=shades,
+        linewidths=0.4 + 1.8 * np.sqrt(scale) * np.abs(weights) / norm.vmax,
+        linestyles=[DASHED if dash else "-" for dash in dashed],
+        alpha=0.85,
+        zorder=3,
+    )
+    lines.set_label("edges")
+    ax.add_collection(lines, autolim=False)
+
+
+def _draw_nodes(ax: Axes, view: str, ex: Explanation, nodes: Regions, most: int, scale: float) -> None:
+    counts = n_edges_at(ex)
+    shown = np.flatnonzero((counts > 0) & seen(nodes.coordinates, view))
+    shown = shown[np.argsort(-counts[shown], kind="stable")]  # small nodes in front of large ones
+    right, up = nodes.coordinates[shown][:, VIEWS[view]].T
+    ax.scatter(
+        right,
+        up,
+        s=node_area(counts[shown], most, scale),
+        color=nodes.own_colours[shown],
+        edgecolors="white" if nodes.systems is None else INK,
+        linewidths=0.4,
+        zorder=4,
+        label="nodes",
+    )
+
+
+def _label_nodes(axes: dict[str, Axes], ex: Explanation, nodes: Regions, n_labels: int) -> None:
+    """Name each of the heaviest nodes once, in a view from its own side where there is one."""
+    counts = n_edges_at(ex)
+    by_view: dict[str, list[int]] = {}
+    for node in heaviest_nodes(ex, n_labels):
+        within = [view for view in axes if seen(nodes.coordinates, view)[node]]
+        beside = [view for view in within if view in "lr"] or within
+        if beside:
+            by_view.setdefault(beside[0], []).append(int(node))
+    for view, named in by_view.items():
+        drawn = (counts > 0) & seen(nodes.coordinates, view)
+        flat = nodes.coordinates[:, VIEWS[view]]
+        label_points(axes[view], flat[named], [readable(nodes.names[n]) for n in named], flat[drawn])
+
+
+# ---------------------------------------------------------------------------- what is drawn
+
+
+def _pair(edge: np.ndarray) -> tuple[int, int]:
+    return int(min(edge)), int(max(edge))
+
+
+def _common_edges(panels: list[Explanation]) -> set[tuple[int, int]]:
+    sets = [{_pair(edge) for edge in ex.edges} for ex in panels]
+    return set.intersection(*sets)

@@ -1,0 +1,215 @@
+"""Curves: explanation accuracy, removal of edges, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cignn.evaluation.faithfulness import ExplanationCurve, RemovalCurve
+from cignn.report.style import (
+    COLUMN,
+    DASHES,
+    MARKERS,
+    PALETTE,
+    QUIET,
+    RULE,
+    house_style,
+    need_columns,
+    new_figure,
+    save,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Interval(NamedTuple):
+    """Lower and upper ends, of the same shape."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Calibration(NamedTuple):
+    """How often what was predicted came true.
+
+    bins : a row per bin that is not empty: predicted, the mean probability; observed, the share of y = 1; low
+    and high, its 95 % Wilson interval; n. error : the expected calibration error, |observed − predicted|
+    averaged over subjects.
+    """
+
+    bins: pd.DataFrame
+    error: float
+
+
+def draw_explanation_curves(
+    curves: pd.DataFrame | Mapping[str, ExplanationCurve],
+    *,
+    title: str | None = None,
+    width: float = COLUMN,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw how often the class stays when only the share μ of heaviest edges does, a line per method.
+
+    curves : method → `ExplanationCurve`; or a table with the columns method, share and accuracy, whose
+    repetitions (seeds, folds) give mean and standard deviation. Methods are listed by their area, best first.
+    """
+    if isinstance(curves, Mapping):
+        parts = [
+            pd.DataFrame({"method": str(name), "share": curve.shares, "accuracy": curve.accuracy})
+            for name, curve in curves.items()
+        ]
+        curves = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    need_columns(curves, ["method", "share", "accuracy"], "the table of curves")
+    lines = {
+        str(name): table.groupby("share")["accuracy"].agg(["mean", "std"])
+        for name, table in curves.groupby("method", sort=False)
+    }
+    areas = {name: _area(line) for name, line in lines.items()}
+    looks = {name: i for i, name in enumerate(lines)}
+    with house_style():
+        figure = new_figure(width, min(width * 0.75, 3.6))
+        ax = figure.add_subplot()
+        for name in sorted(lines, key=lambda name: -areas[name]):
+            line, i = lines[name], looks[name]
+            colour = PALETTE[i % len(PALETTE)]
+            ax.plot(
+                line.index,
+                line["mean"],
+                color=colour,
+                ls=DASHES[i % len(DASHES)],
+                ms=3.2,
+                lw=1.1,
+                marker=MARKERS[i % len(MARKERS)],
+                mew=0.4,
+                mec="white",
+                label=f"{name}  ({areas[name]:.2f})",
+            )
+            if line["std"].notna().any():
+                low, high = line["mean"] - line["std"], line["mean"] + line["std"]
+                ax.fill_between(line.index, low, high.clip(upper=1), color=colour, alpha=0.15, lw=0)
+        ax.set(xlabel="share of edges kept, μ", ylabel="class unchanged")
+        ax.set_ylim(top=1.02)
+        ax.legend(
+            title="area under the curve",
+            title_fontsize=6.5,
+            loc="center left",
+            bbox_to_anchor=(1, 0.5),
+            handlelength=2.6,
+            alignment="left",
+        )
+        if title:
+            ax.set_title(title, loc="left", weight="bold")
+        return save(figure, path)
+
+
+def draw_removal_curve(
+    curve: RemovalCurve, *, title: str | None = None, width: float = COLUMN, path: str | Path | None = None
+) -> Figure:
+    """Draw what is left of the decision when edges go: the heaviest first, beside as many drawn by chance."""
+    with house_style():
+        figure = new_figure(width, width * 0.5)
+        left, right = figure.subplots(1, 2, sharex=True)
+        for ax, chance, first, name in (
+            (left, curve.random_accuracy, curve.accuracy, "class unchanged"),
+            (right, curve.random_probability, curve.probability, "probability of the class"),
+        ):
+            ax.plot(curve.shares, chance, color=QUIET, ls="--", marker="s", ms=2.6, lw=1, label="by chance")
+            ax.plot(curve.shares, first, color=PALETTE[5], marker="o", ms=3, lw=1.2, label="heaviest first")
+            ax.set_title(name, fontsize=7, loc="left")
+            ax.set_xlabel("share of edges removed")
+            ax.set_ylim(-0.03, 1.03)
+        left.legend(loc="lower left")
+        if title:
+            figure.suptitle(title, weight="bold", x=0.02, ha="left")
+        return save(figure, path)
+
+
+def draw_calibration(
+    predictions: pd.DataFrame,
+    *,
+    n_bins: int = 10,
+    title: str | None = None,
+    width: float = COLUMN,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw how often what was predicted came true: observed share against predicted probability, per method.
+
+    predictions : a row per subject with the columns y (True or 1 for the class the probability is of),
+    probability and, where there are several, method. n_bins : equally wide; empty ones have no point. The
+    legend names the expected calibration error; below, how many subjects were given each probability.
+    """
+    need_columns(predictions, ["y", "probability"], "the table of predictions")
+    if "method" not in predictions:
+        predictions = predictions.assign(method="")
+    y, p = predictions["y"], predictions["probability"].to_numpy(float)
+    if not set(pd.unique(y)) <= {0, 1}:
+        raise ValueError(
+            f"y must hold 0 and 1 (or False and True), got {', '.join(map(str, pd.unique(y)[:5]))}."
+        )
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"probability must lie in [0, 1], got {np.nanmin(p):g} to {np.nanmax(p):g}.")
+    if n_bins < 2:
+        raise ValueError(f"n_bins must be at least 2, got {n_bins}.")
+    with house_style():
+        figure = new_figure(width, width * 1.05)
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.2, 1])
+        upper.plot([0, 1], [0, 1], color=RULE, lw=1, zorder=0, label="perfect")
+        for i, (name, table) in enumerate(predictions.groupby("method", sort=False)):
+            bins, error = calibration(
+                table["y"].to_numpy(float), table["probability"].to_numpy(float), n_bins
+            )
+            look: dict[str, Any] = {"color": PALETTE[i % len(PALETTE)], "ls": DASHES[i % len(DASHES)]}
+            text = f"{name}, error {error:.3f}" if name else f"error {error:.3f}"
+            bar = np.stack([bins["observed"] - bins["low"], bins["high"] - bins["observed"]])
+            upper.errorbar(
+                bins["predicted"],
+                bins["observed"],
+                yerr=bar,
+                marker=MARKERS[i % len(MARKERS)],
+                ms=3.5,
+                lw=1.1,
+                elinewidth=0.6,
+                capsize=1.5,
+                label=text,
+                **look,
+            )
+            counts, edges = np.histogram(table["probability"], bins=n_bins, range=(0, 1))
+            lower.stairs(counts, edges, lw=1.1, **look)
+        upper.set(ylabel="observed share", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        upper.legend(loc="upper left")
+        lower.set(xlabel="predicted probability", ylabel="subjects")
+        if title:
+            upper.set_title(title, loc="left", weight="bold")
+        return save(figure, path)
+
+
+def calibration(y: np.ndarray, probability: np.ndarray, n_bins: int = 10) -> Calibration:
+    """Compare (n,) probabilities with the (n,) labels 0 and 1 they are of, in equally wide bins."""
+    at = np.minimum((probability * n_bins).astype(int), n_bins - 1)
+    table = pd.DataFrame({"predicted": probability, "observed": y}).groupby(at).mean()
+    table["n"] = np.bincount(at, minlength=n_bins)[table.index]
+    interval = wilson(table["observed"].to_numpy(), table["n"].to_numpy())
+    table["low"], table["high"] = interval.low, interval.high
+    error = (table["n"] * (table["observed"] - table["predicted"]).abs()).sum() / len(y)
+    return Calibration(table.reset_index(drop=True), float(error))
+
+
+def wilson(share: np.ndarray, n: np.ndarray, z: float = 1.959964) -> Interval:
+    """Wilson's interval of shares out of n, by default at 95 %."""
+    n = np.asarray(n, float)
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return Interval(np.minimum(middle - half, share), np.maximum(middle + half, share))
+
+
+def _area(line: pd.DataFrame) -> float:
+    """Area under the mean, divided by the range of shares."""
+    shares, height = line.index.to_numpy(float), line["mean"].to_numpy(float)
+    if len(shares) < 2:
+        return float(height.mean())
+    return float((height[1:] + height[:-1]) / 2 @ np.diff(shares) / (shares[-1] - shares[0]))

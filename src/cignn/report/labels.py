@@ -1,0 +1,98 @@
+"""Names beside points, so that no name covers another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cignn.report.style import INK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
+
+_RADII = (5, 9, 14, 20, 28, 38, 50)  # points
+_ANGLES = np.deg2rad([0, 180, 90, 270, 45, 135, 315, 225, 20, 160, 200, 340])
+
+
+def label_points(
+    ax: Axes, points: np.ndarray, texts: Sequence[str], obstacles: np.ndarray, fontsize: float = 6
+) -> list[Annotation]:
+    """Write texts beside (k, 2) points, each at the nearest place where it covers neither text nor obstacle.
+
+    obstacles : (m, 2) further points, such as all nodes. The axes must have their final place in the figure;
+    a name that had to move away is tied to its point by a thin line.
+    """
+    from matplotlib.patheffects import withStroke
+
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    per_point = figure.dpi / 72
+    own = ax.get_window_extent(renderer).padded(4 * per_point)
+    bounds = np.clip(own.extents, np.tile(figure.bbox.min, 2), np.tile(figure.bbox.max, 2))
+    pixels = ax.transData.transform(np.asarray(obstacles, float).reshape(-1, 2))
+    taken = [_box(at, np.full(2, 3 * per_point)) for at in pixels]
+    out = []
+    for x, y, text in zip(*np.asarray(points, float).reshape(-1, 2).T, texts, strict=True):
+        point = (float(x), float(y))
+        note = ax.annotate(
+            text,
+            point,
+            xytext=(0, 0),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=fontsize,
+            color=INK,
+            zorder=6,
+            annotation_clip=False,
+            path_effects=[withStroke(linewidth=1.8, foreground="white", alpha=0.85)],
+        )
+        size = note.get_window_extent(renderer)
+        half = np.array([size.width, size.height]) / 2
+        anchor = ax.transData.transform(point)
+        shift = _free_place(anchor, half, taken, bounds, per_point)
+        taken.append(_box(anchor + shift, half))
+        note.set_position(tuple(shift / per_point))
+        end = np.clip(0, shift - half, shift + half)  # the place on the text nearest to the point
+        if np.hypot(*end) > 7 * per_point:  # too far to be read as one
+            tie = {"arrowstyle": "-", "color": INK, "lw": 0.4, "shrinkA": 0, "shrinkB": 1}
+            ax.annotate(
+                "",
+                point,
+                xytext=tuple(end / per_point),
+                textcoords="offset points",
+                arrowprops=tie,
+                zorder=5,
+                annotation_clip=False,
+            )
+        out.append(note)
+    return out
+
+
+def _free_place(
+    anchor: np.ndarray, half: np.ndarray, taken: list[np.ndarray], bounds: np.ndarray, per_point: float
+) -> np.ndarray:
+    """The nearest shift in pixels at which a text of this half size is free; else the least crowded one."""
+    best, least = np.zeros(2), np.inf
+    boxes = np.array(taken)
+    for radius in _RADII:
+        for angle in _ANGLES:
+            way = np.array([np.cos(angle), np.sin(angle)])
+            shift = way * (radius * per_point + half * np.abs(way))
+            low, high = anchor + shift - half, anchor + shift + half
+            inside = np.maximum(np.maximum(bounds[:2] - low, high - bounds[2:]), 0).sum() * 1e3
+            wide = np.minimum(high, boxes[:, 2:]) - np.maximum(low, boxes[:, :2])
+            crowding = inside + np.prod(np.maximum(wide, 0), axis=1).sum()
+            if crowding < least:
+                best, least = shift, crowding
+            if not crowding:
+                return shift
+    return best
+
+
+def _box(middle: np.ndarray, half: np.ndarray) -> np.ndarray:
+    return np.concatenate([middle - half, middle + half])

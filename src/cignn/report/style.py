@@ -1,0 +1,215 @@
+"""The look all figures share: a journal's columns, colours that colour-blind readers can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cignn.datasets.atlas import SYSTEMS
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+COLUMN, PAGE = 3.5, 7.2  # inches: one column, and the width of the page
+FORMATS = (".pdf", ".svg", ".eps", ".png", ".jpg", ".tif")
+DPI = 300
+
+INK, QUIET, RULE = "#262626", "#8c8c8c", "#d9d9d9"
+EMPTY = "#ececec"  # a cell without a value
+POSITIVE, NEGATIVE = "#b35806", "#542788"  # the ends of PuOr, apart for every kind of colour vision
+
+# Okabe and Ito's colours, in an order in which neighbours differ in lightness too.
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000", "#8c8c8c")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+
+# Nine systems that stay apart: Okabe and Ito's colours, each as near to the paper's as it gets, and a grey.
+SAFE_SYSTEMS = {
+    "VN": "#000000",
+    "SMN": "#d55e00",
+    "DAN": "#cc79a7",
+    "VAN": "#009e73",
+    "LIN": "#f0e442",
+    "FPN": "#0072b2",
+    "DMN": "#56b4e9",
+    "CBL": "#8c8c8c",
+    "SBN": "#e69f00",
+}
+SYSTEM_COLOURS = {"safe": SAFE_SYSTEMS, "paper": SYSTEMS}
+SYSTEM_NAMES = {
+    "VN": "visual",
+    "SMN": "somatomotor",
+    "DAN": "dorsal attention",
+    "VAN": "ventral attention",
+    "LIN": "limbic",
+    "FPN": "frontoparietal",
+    "DMN": "default mode",
+    "CBL": "cerebellum",
+    "SBN": "subcortical",
+}
+
+_RC: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["Arial", "Helvetica", "Liberation Sans", "DejaVu Sans"],
+    "font.size": 7,
+    "axes.titlesize": 8,
+    "axes.labelsize": 7,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "legend.fontsize": 6.5,
+    "legend.frameon": False,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "lines.linewidth": 1.2,
+    "hatch.linewidth": 0.5,
+    "pdf.fonttype": 42,  # text stays text that an editor of figures can change
+    "ps.fonttype": 42,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "cignn",
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw in the package's style; the caller's own settings of matplotlib come back afterwards."""
+    import logging
+
+    from matplotlib import rc_context
+
+    fonts = logging.getLogger("matplotlib.font_manager")
+    level = fonts.level
+    fonts.setLevel(logging.ERROR)  # it would name every font of the list that this machine does not have
+    try:
+        with rc_context(_RC):
+            yield
+    finally:
+        fonts.setLevel(level)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of this size in inches that no window manager knows of."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if not 1 <= width <= 50:
+        raise ValueError(f"width must lie between 1 and 50 inches, got {width}.")
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)  # it can measure text, whatever the caller's backend
+    return figure
+
+
+def save(figure: Figure, path: str | Path | None) -> Figure:
+    """Save ``figure`` where a path is given, and return it.
+
+    The ending chooses the format; a path without one gives a vector file and a picture, .pdf and .png.
+    """
+    if path is None:
+        return figure
+    path = Path(path)
+    if path.suffix and path.suffix.lower() not in FORMATS:
+        raise ValueError(f"a figure can be saved as {', '.join(FORMATS)}, got {path.name!r}.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with house_style():
+        for target in [path] if path.suffix else [path.with_suffix(".pdf"), path.with_suffix(".png")]:
+            undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}  # same data, same file
+            figure.savefig(target, dpi=DPI, metadata=undated.get(target.suffix.lower()))
+    return figure
+
+
+def weight_colours() -> Colormap:
+    """Light grey to black, for weights: hues are left to the systems of the nodes."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("weights", ["#cfcfcf", "#7d7d7d", "#111111"])
+
+
+def difference_colours() -> Colormap:
+    """Purple over light grey to orange, for values with a sign; no value vanishes on white paper."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(
+        "differences", [NEGATIVE, "#998ec3", "#e3e3e3", "#f1a340", POSITIVE]
+    )
+
+
+def cell_colours() -> Colormap:
+    """Near white to dark blue, for the cells of a matrix."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("cells", ["#f7fbff", "#9ecae1", "#2171b5", "#08306b"])
+
+
+def in_order(systems: Iterable[str]) -> list[str]:
+    """Systems that occur, each once: the nine in the paper's order, then the rest by name."""
+    present = sorted(set(map(str, systems)))
+    nine = [name for name in SYSTEMS if name in present]
+    return nine + [name for name in present if name not in SYSTEMS]
+
+
+def system_colours(systems: Iterable[str], colours: str | Mapping[str, str] = "safe") -> dict[str, str]:
+    """Return system → colour for the systems that occur, in their order.
+
+    colours : "safe", colours that colour-blind readers can tell apart; "paper", those of the paper's figures;
+    or a dict of one's own (an atlas's ``colours``). Systems it does not name get colours that are left over.
+    """
+    if isinstance(colours, str):
+        if colours not in SYSTEM_COLOURS:
+            raise ValueError(
+                f"colours must be one of {', '.join(map(repr, SYSTEM_COLOURS))} or a dict "
+                f"system → colour, got {colours!r}."
+            )
+        colours = SYSTEM_COLOURS[colours]
+    names = in_order(systems)
+    taken = {colours[name] for name in names if name in colours}
+    free = [colour for colour in PALETTE if colour not in taken] or list(PALETTE)
+    unnamed = [name for name in names if name not in colours]
+    extra = {name: free[i % len(free)] for i, name in enumerate(unnamed)}
+    return {name: colours.get(name) or extra[name] for name in names}
+
+
+def text_on(colour: object) -> str:
+    """Ink for text on a patch of this colour: black or white, whichever is read better."""
+    from matplotlib.colors import to_rgb
+
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]  # type: ignore[arg-type]
+    return INK if np.dot(linear, (0.2126, 0.7152, 0.0722)) > 0.2 else "white"
+
+
+def readable(name: object) -> str:
+    """Return the name of a region or a term as it is written in a figure: without underscores."""
+    return str(name).replace("_", " ")
+
+
+def signed_number(value: float, digits: int = 2) -> str:
+    """Return +0.12 or −0.12; 0 where nothing is left after rounding."""
+    text = f"{value:+.{digits}f}".replace("-", "−")
+    return text if float(f"{value:.{digits}f}") else "0"
+
+
+def need_columns(table: object, columns: Sequence[str], what: str) -> None:
+    """Refuse a table without these columns, or without rows."""
+    import pandas as pd
+
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(f"{what} must be a DataFrame, got {type(table).__name__}.")
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        have = ", ".join(map(str, table.columns)) or "none"
+        raise ValueError(f"{what} needs the column {', '.join(missing)}; it has {have}.")
+    if table.empty:
+        raise ValueError(f"{what} has no rows.")
