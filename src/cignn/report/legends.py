@@ -57,8 +57,8 @@ def draw_size_legend(figure: Figure, most: int, scale: float) -> None:
             Line2D([], [], ls="", marker="o", ms=size, mfc=RULE, mec=INK, mew=0.4, label=str(count))
         )
     place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (0.0, foot_of(figure))}
-    look: dict[str, Any] = {"handletextpad": 0.2, "columnspacing": 0.9, "title": "edges at a node", "title_fontsize": 6.5}
-    figure.legend(handles=handles, ncol=3, **place, **look)
+    look: dict[str, Any] = {"handletextpad": 0.2, "columnspacing": 0.9, "title_fontsize": 6.5}
+    figure.legend(handles=handles, ncol=3, title="edges at a node", **place, **look)
 
 
 def draw_shared_legend(figure: Figure) -> None:

@@ -28,30 +28,21 @@ PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
-# Nine systems that stay apart: Okabe and Ito's colours, each as near to the paper's as it gets, and a grey.
+# Nine systems in the paper's hues, lightness and saturation chosen so that any two stay at least 35 ΔE apart
+# for readers with full colour vision, protanopia or deuteranopia, and 25 with tritanopia; the paper's own
+# colours come as close as 8.
 SAFE_SYSTEMS = {
     "VN": "#000000",
-    "SMN": "#d55e00",
-    "DAN": "#cc79a7",
-    "VAN": "#009e73",
-    "LIN": "#f0e442",
-    "FPN": "#0072b2",
-    "DMN": "#56b4e9",
-    "CBL": "#8c8c8c",
-    "SBN": "#e69f00",
+    "SMN": "#c24a0c",
+    "DAN": "#b44cd9",
+    "VAN": "#9eca83",
+    "LIN": "#ffd149",
+    "FPN": "#0009e6",
+    "DMN": "#58bac5",
+    "CBL": "#16654d",
+    "SBN": "#4b1e64",
 }
 SYSTEM_COLOURS = {"safe": SAFE_SYSTEMS, "paper": SYSTEMS}
-SYSTEM_NAMES = {
-    "VN": "visual",
-    "SMN": "somatomotor",
-    "DAN": "dorsal attention",
-    "VAN": "ventral attention",
-    "LIN": "limbic",
-    "FPN": "frontoparietal",
-    "DMN": "default mode",
-    "CBL": "cerebellum",
-    "SBN": "subcortical",
-}
 
 _RC: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -176,7 +167,8 @@ def system_colours(systems: Iterable[str], colours: str | Mapping[str, str] = "s
         colours = SYSTEM_COLOURS[colours]
     names = in_order(systems)
     taken = {colours[name] for name in names if name in colours}
-    free = [colour for colour in PALETTE if colour not in taken] or list(PALETTE)
+    pool = (*SAFE_SYSTEMS.values(), *PALETTE[:7])
+    free = [colour for colour in pool if colour not in taken] or list(pool)
     unnamed = [name for name in names if name not in colours]
     extra = {name: free[i % len(free)] for i, name in enumerate(unnamed)}
     return {name: colours.get(name) or extra[name] for name in names}

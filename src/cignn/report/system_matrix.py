@@ -67,7 +67,7 @@ def draw_system_matrix(
     largest = np.nanmax(np.abs(cells), initial=0.0) or 1.0
     norm = Normalize(-largest if signed else min(0.0, np.nanmin(cells, initial=0.0)), largest)
     cmap = difference_colours() if signed else cell_colours()
-    n, digits = len(table), int(np.clip(np.ceil(-np.log10(largest)) + 1, 1, 4))
+    n, digits = len(table), int(np.clip(np.ceil(-np.log10(largest)) + 1, 2, 4))
     with house_style():
         figure = new_figure(width, width * 1.08 + (0.2 if title else 0))
         ax = figure.add_subplot(label="matrix")
