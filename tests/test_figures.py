@@ -200,6 +200,18 @@ def test_an_explanation_without_edges_is_an_empty_brain() -> None:
             assert not any(len(c.get_offsets()) for c in ax.collections if c.get_label() == "nodes")
 
 
+def test_signs_in_names_are_written_as_they_are() -> None:
+    names = [f"<b>{name}</b> $x^ {i}" for i, name in enumerate(AAL.names)]
+    ex = strongest(replace(explanation(), node_names=names), 10)
+    for figure in (
+        report.draw_connectome(ex, AAL.coordinates, n_labels=3, title="a $ b"),
+        report.draw_connectogram(ex),
+    ):
+        figure.canvas.draw()
+        words = [text for ax in figure.axes for text in texts(ax) if text.startswith("<b>")]
+        assert len(words) >= 3 and set(words) <= {name.replace("_", " ") for name in names}
+
+
 # ---------------------------------------------------------------------- ring and matrix
 
 

@@ -123,7 +123,7 @@ def draw_sites(
                 scores,
                 rows - offset,
                 ls="",
-                marker=MARKERS[i],
+                marker=MARKERS[i % len(MARKERS)],
                 color=colour,
                 ms=3.6,
                 mec="white",

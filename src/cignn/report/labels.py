@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Annotation
 
-_RADII = (5, 9, 14, 20, 28, 38, 50)  # points
+_RADII = (6.5, 10, 14, 20, 28, 38, 50)  # points
 _ANGLES = np.deg2rad([0, 180, 90, 270, 45, 135, 315, 225, 20, 160, 200, 340])
 
 
@@ -31,8 +31,9 @@ def label_points(
     assert figure is not None
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     per_point = figure.dpi / 72
+    edge = figure.bbox.padded(-3 * per_point)
     own = ax.get_window_extent(renderer).padded(4 * per_point)
-    bounds = np.clip(own.extents, np.tile(figure.bbox.min, 2), np.tile(figure.bbox.max, 2))
+    bounds = np.clip(own.extents, np.tile(edge.min, 2), np.tile(edge.max, 2))
     pixels = ax.transData.transform(np.asarray(obstacles, float).reshape(-1, 2))
     taken = [_box(at, np.full(2, 3 * per_point)) for at in pixels]
     out = []

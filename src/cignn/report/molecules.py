@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # What the node labels 0, 1, … of these sets of the TU collection stand for.
 ATOMS = {"MUTAG": ("C", "N", "O", "F", "I", "Cl", "Br")}
-CAUSAL = (0.835, 0.369, 0.0)  # vermilion, as in the drawings of graphs
+CAUSAL = (213 / 255, 94 / 255, 0.0)  # vermilion, as in the drawings of graphs
 _ORDERS = {1: "SINGLE", 2: "DOUBLE", 3: "TRIPLE", 1.5: "AROMATIC"}
 
 

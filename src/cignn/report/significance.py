@@ -47,7 +47,7 @@ def draw_p_values(
         figure = new_figure(width, width * 0.86 + (0.2 if title else 0))
         ax = figure.add_subplot(label="p-values")
         image = ax.imshow(np.ma.masked_invalid(shown), cmap=cmap, norm=norm)
-        size = float(np.clip(72 * 0.58 * width / (n - 1) / 3.2, 3, 6.5))
+        size = float(np.clip(72 * 0.58 * width / (n - 1) / 3.6, 3, 6.5))
         for i, j in zip(*(side.tolist() for side in below), strict=True):
             ink = text_on(cmap(norm(max(cells[i, j], 1e-4))))
             star = stars(cells[i, j], alpha)

@@ -72,6 +72,7 @@ _RC: dict[Any, Any] = {
     "ps.fonttype": 42,
     "svg.fonttype": "none",
     "svg.hashsalt": "cignn",
+    "text.parse_math": False,  # a $ in a name is a $
 }
 
 

@@ -64,8 +64,9 @@ def draw_history(
     from matplotlib.ticker import MaxNLocator
 
     need_columns(history, ["epoch"], "the history")
-    scores = [name for name in history if str(name).startswith(VALIDATION)]
-    terms = [name for name in history if name not in NOT_TERMS and name not in scores]
+    measured = history.select_dtypes("number").columns
+    scores = [name for name in measured if str(name).startswith(VALIDATION)]
+    terms = [name for name in measured if name not in NOT_TERMS and name not in scores]
     panels = [name for name in scores + terms if history[name].notna().any()]
     if "validation_price" in panels and not history["validation_price"].any():
         panels.remove("validation_price")  # of a classifier that has none
