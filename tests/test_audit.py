@@ -248,6 +248,14 @@ def test_an_evaluation_begins_with_what_the_audit_found(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == ""
 
 
+def test_data_that_cannot_be_audited_do_not_stop_an_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
+    cohort = small(n=60)
+    short = cohort._with(series=[cohort.series[0][:2], *list(cohort.series)[1:]])
+    with pytest.warns(UserWarning, match="tasks failed"):
+        evaluate({"random-forest": {"n_estimators": 2}}, short, verbose=1, seeds=[1, 2])
+    assert "could not be made: subject sub-0001 has 2 time points" in capsys.readouterr().err
+
+
 def test_random_folds_are_inflated_where_site_tells_the_label_and_loso_is_not() -> None:
     # nothing but the scanner differs between the groups
     cohort = small(n=150, n_edges=0, site_effect=1.5, confounded=0.85)

@@ -203,7 +203,10 @@ def _tell_audits(data: Mapping[str, Any], tasks: list[Task]) -> None:
         splits = {task.split.digest(): task.split for task in tasks if task.data == name}
         key = digest(one.digest(), sorted(splits))
         if key not in _TOLD:
-            _TOLD[key] = brief(audit(one, list(splits.values())))
+            try:
+                _TOLD[key] = brief(audit(one, list(splits.values())))
+            except ValueError as error:  # data so odd that tasks will fail, and say so
+                _TOLD[key] = f" ? could not be made: {error}"
         if _TOLD[key]:
             sys.stderr.write(f"audit of {name}:\n{_TOLD[key]}\n")
 
