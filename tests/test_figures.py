@@ -18,7 +18,7 @@ from matplotlib.patches import Wedge
 
 from cignn import report
 from cignn.datasets.atlas import SYSTEMS, Atlas
-from cignn.report.connectogram import ring
+from cignn.report.connectogram import ring, spread
 from cignn.report.edges import difference, heaviest_nodes, strongest
 from cignn.report.legends import OWN, SHARED
 from cignn.report.style import NEGATIVE, POSITIVE, SAFE_SYSTEMS, system_colours, text_on
@@ -255,6 +255,28 @@ def test_the_names_around_the_ring_lie_within_the_figure(width: float) -> None:
     for text in axes_of(figure, "ring").texts:
         box = text.get_window_extent()
         assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1, text.get_text()
+
+
+def test_names_around_the_ring_are_spread_until_none_covers_another() -> None:
+    crowded = np.array([0.0, 0.01, 0.02, 3.0, -3.1])
+    apart = spread(crowded, 0.1)
+    assert np.diff(np.sort(apart)).min() > 0.0999 and (np.argsort(apart) == np.argsort(crowded)).all()
+    np.testing.assert_array_equal(apart[3:], crowded[3:])
+    np.testing.assert_allclose(np.diff(np.sort(spread(np.linspace(0, 1, 10), 9))), 2 * np.pi / 10, rtol=0.05)
+    assert spread(np.array([1.0]), 5).tolist() == [1.0]
+
+
+def test_many_systems_with_long_names_are_all_in_a_legend_within_the_figure() -> None:
+    systems = np.array([f"A long name of system {i % 15:02d}" for i in range(116)])
+    ex = replace(explanation(), systems=systems)
+    for draw in (report.draw_connectome, report.draw_connectogram):
+        for width in (report.COLUMN, report.PAGE):
+            figure = draw(ex, width=width, top=None)
+            figure.canvas.draw()
+            assert set(systems) <= set(legend_words(figure))
+            for legend in figure.legends:
+                box = legend.get_window_extent()
+                assert box.x0 > -1 and box.x1 < figure.bbox.x1 + 1
 
 
 def test_the_difference_ring_dashes_what_the_other_has_more_of() -> None:

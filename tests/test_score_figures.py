@@ -18,6 +18,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from cignn import report
+from cignn.evaluation import classification_scores
 from cignn.evaluation.faithfulness import ExplanationCurve, RemovalCurve
 from cignn.report.curves import calibration, wilson
 from cignn.report.significance import cliques, stars
@@ -196,6 +197,13 @@ def test_calibration_is_exact_where_the_answer_is_known() -> None:
     np.testing.assert_allclose(points.get_xydata(), [[0.05, 0.05], [0.25, 0.75], [0.95, 0.95]])
     assert lower.patches[0].get_data().values.sum() == 60  # type: ignore[attr-defined]
     assert "error 0.167" in legend_words(upper.figure)  # type: ignore[arg-type]
+
+
+def test_the_error_of_the_calibration_figure_is_that_of_the_scores() -> None:
+    y, p = PREDICTIONS["y"].to_numpy(int), PREDICTIONS["probability"].to_numpy()
+    both = np.stack([1 - p, p], 1)
+    scores = classification_scores(y, both.argmax(1), np.array([0, 1]), both)
+    assert calibration(y, p).error == pytest.approx(scores["calibration_error"])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 
 from cignn.explanations import Explanation
 from cignn.report.edges import difference, heaviest_nodes, n_edges_at, names_of, strongest
-from cignn.report.legends import dress_bar
+from cignn.report.legends import dress_bar, legend_columns, legend_height
 from cignn.report.style import (
     INK,
     PAGE,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
+    from matplotlib.patches import Wedge
 
 _GAP = 2.0  # nodes' worth of space between two systems
 _BEND = np.linspace(0, 1, 30)[:, None]  # steps along a curve
@@ -161,7 +162,7 @@ def _draw_ring(
             else:
                 unnamed.append(band)
         if unnamed:
-            ax.legend(handles=unnamed, loc="lower left", handlelength=0.8, borderpad=0)
+            _list_below(ax, unnamed, width)
     most = max(counts.max(initial=1), 2)
     ax.scatter(
         at[used, 0],
@@ -176,6 +177,16 @@ def _draw_ring(
     ax.scatter(
         at[~used, 0], at[~used, 1], s=1.2, color=QUIET, linewidths=0, zorder=3, label="nodes without edges"
     )
+
+
+def _list_below(ax: Axes, bands: list[Wedge], width: float) -> None:
+    """A legend under the ring, for which the figure grows."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    names = [str(band.get_label()) for band in bands]
+    figure.set_figheight(figure.get_figheight() + legend_height(names, width) + 0.1)
+    columns = legend_columns(names, width)
+    figure.legend(handles=bands, loc="outside lower center", ncol=columns, handlelength=0.8, columnspacing=1)
 
 
 def _name_band(ax: Axes, name: str, middle: float, size: float, ink: str) -> None:
@@ -199,24 +210,39 @@ def _name_band(ax: Axes, name: str, middle: float, size: float, ink: str) -> Non
 def _label_ring(ax: Axes, ex: Explanation, angle: np.ndarray, n_labels: int, width: float) -> float:
     """Write names outwards along the radius; returns how far the drawing reaches."""
     named = heaviest_nodes(ex, n_labels)
+    if not len(named):
+        return 1.135
     size = float(np.clip(1.15 * width, 4.0, 5.5))
-    names = names_of(ex)
-    longest = 0
-    for node in named:
-        turn = np.rad2deg(angle[node]) % 360
+    names = [readable(name) for name in names_of(ex)]
+    # the ring takes what the names leave of half the width: reach = 1.16 + names / (inches a unit has)
+    inches = max(len(names[node]) for node in named) * size * 0.56 / 72
+    reach = 1.16 * (width / 2) / max(width / 2 - inches, width / 8)
+    lines = 1.1 * size / (72 * width / 2 / reach) / 1.15  # radians that a line of text takes there
+    for node, at in zip(named, spread(angle[named], lines), strict=True):
+        turn = np.rad2deg(at) % 360
         flip = 90 < turn < 270
-        name = readable(names[node])
-        longest = max(longest, len(name))
-        ax.text(
-            1.125 * np.cos(angle[node]),
-            1.125 * np.sin(angle[node]),
-            name,
-            fontsize=size,
-            rotation=turn + 180 if flip else turn,
-            rotation_mode="anchor",
-            va="center",
-            ha="right" if flip else "left",
-        )
-    # the ring takes what the names leave of half the width: reach = 1.125 + names / (inches a unit has)
-    inches = longest * size * 0.56 / 72
-    return 1.135 if not longest else 1.135 * (width / 2) / max(width / 2 - inches, width / 8)
+        out = np.array([np.cos(at), np.sin(at)])
+        side: dict[str, Any] = {"rotation": turn + 180 if flip else turn, "ha": "right" if flip else "left"}
+        x, y = 1.15 * out
+        ax.text(x, y, names[node], fontsize=size, rotation_mode="anchor", va="center", **side)
+        foot = 1.105 * np.cos(angle[node]), 1.105 * np.sin(angle[node])
+        ax.plot([foot[0], 1.143 * out[0]], [foot[1], 1.143 * out[1]], color=QUIET, lw=0.3, gid="tie")
+    return float(reach)
+
+
+def spread(angles: np.ndarray, least: float) -> np.ndarray:
+    """Angles moved as little as it takes until neighbours on the circle are ``least`` radians apart.
+
+    Where there is not room for all, they end evenly spaced.
+    """
+    n = len(angles)
+    order = np.argsort(angles)
+    at, least = angles[order].astype(float), min(least, 2 * np.pi / n)
+    for _ in range(500 if n > 1 else 0):
+        short = np.maximum(least - np.diff(at, append=at[0] + 2 * np.pi), 0) / 2  # to the next one
+        if short.max() < 1e-4 * least:
+            break
+        at += np.roll(short, 1) - short
+    out = np.empty(n)
+    out[order] = at
+    return out

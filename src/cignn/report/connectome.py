@@ -20,6 +20,7 @@ from cignn.report.legends import (
     draw_shared_legend,
     draw_size_legend,
     draw_system_legend,
+    legend_height,
 )
 from cignn.report.regions import VIEW_NAMES, VIEWS, Regions, node_area, regions, seen
 from cignn.report.style import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap, Normalize
     from matplotlib.figure import Figure
 
-_FOOT = 0.62  # inches for the legends
+_FOOT = 0.49  # inches for the legends, without that of the systems
 _HEAD = 0.14  # inches for a title
 
 
@@ -161,7 +162,7 @@ def _draw(
     most = max(n_edges_at(ex).max(initial=0) for ex in panels.values())
     both = _common_edges(list(panels.values())) if shared else None
     with house_style():
-        places = _Places(views, list(panels), width)
+        places = _Places(views, list(panels), width, legend_height(nodes.colours, width))
         figure = new_figure(width, places.height)
         figure.set_layout_engine("none")
         for row, (title, ex) in enumerate(panels.items()):
@@ -181,19 +182,19 @@ def _draw(
                 figure.text(0.008, places.top(row), title, fontsize=8, weight="bold", va="top", ha="left")
         used = np.unique(np.concatenate([ex.edges.ravel() for ex in panels.values()]).astype(int))
         draw_system_legend(figure, nodes, used)
-        draw_size_legend(figure, most, places.scale)
+        draw_size_legend(figure, nodes, most, places.scale)
         if shared:
-            draw_shared_legend(figure)
+            draw_shared_legend(figure, nodes)
         else:
             what = "difference of edge weights" if signed else "edge weight"
-            draw_scale(figure, cmap, norm, signed, what)
+            draw_scale(figure, nodes, cmap, norm, signed, what)
         return save(figure, path)
 
 
 class _Places:
     """Where each view of each row lies in the figure; all views have the same scale."""
 
-    def __init__(self, views: str, titles: list[str], width: float) -> None:
+    def __init__(self, views: str, titles: list[str], width: float, legend: float) -> None:
         # millimetres of the glass brain in each view, with a margin for labels
         side, back, top = ((-112, 82), (-72, 88)), ((-80, 80), (-72, 88)), ((-80, 80), (-112, 82))
         spans = {"l": side, "r": side, "x": side, "y": back, "z": top}
@@ -206,7 +207,7 @@ class _Places:
         inch = min(width / sum(wide.values()), 3.4 / max(tall.values()))
         self.scale = inch * 508 / PAGE  # 1 for three views on a page
         self.row = max(tall.values()) * inch + (_HEAD if any(titles) else 0.08)
-        self.height = self.row * len(titles) + _FOOT + 0.1
+        self.height = self.row * len(titles) + _FOOT + legend + 0.1
         self._wide, self._tall, self._inch, self._width = wide, tall, inch, width
         self._titled, self._views = any(titles), views
 

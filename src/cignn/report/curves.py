@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn.evaluation.classification import bin_numbers
 from cignn.evaluation.faithfulness import ExplanationCurve, RemovalCurve
 from cignn.report.style import (
     COLUMN,
@@ -190,7 +191,7 @@ def draw_calibration(
 
 def calibration(y: np.ndarray, probability: np.ndarray, n_bins: int = 10) -> Calibration:
     """Compare (n,) probabilities with the (n,) labels 0 and 1 they are of, in equally wide bins."""
-    at = np.minimum((probability * n_bins).astype(int), n_bins - 1)
+    at = bin_numbers(probability, n_bins)
     table = pd.DataFrame({"predicted": probability, "observed": y}).groupby(at).mean()
     table["n"] = np.bincount(at, minlength=n_bins)[table.index]
     interval = wilson(table["observed"].to_numpy(), table["n"].to_numpy())
