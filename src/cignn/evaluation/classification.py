@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 LABEL_METRICS = ("accuracy", "balanced_accuracy", "f1", "mcc", "sensitivity", "specificity")
 PROBABILITY_METRICS = ("roc_auc", "calibration_error")
@@ -83,6 +84,17 @@ def weighted_scores(coded: Coded, weights: np.ndarray) -> dict[str, np.ndarray]:
     return scores
 
 
+def scores_of_truths(coded: Coded, truths: np.ndarray) -> dict[str, np.ndarray]:
+    """Scores, (b,), of the same predictions for b other truths, (b, n) class numbers; no calibration."""
+    k = len(coded.labels)
+    cells = truths * k + coded.predicted + k * k * np.arange(len(truths))[:, None]
+    counts = np.bincount(cells.ravel(), minlength=len(truths) * k * k).reshape(-1, k, k)
+    scores = confusion_scores(counts.astype(float))
+    if coded.probabilities is not None:
+        scores["roc_auc"] = _areas(truths, coded.probabilities, np.ones((1, len(coded.truth))))
+    return scores
+
+
 def confusion_scores(confusion: np.ndarray) -> dict[str, np.ndarray]:
     """The scores of `LABEL_METRICS`, (...,), of (..., k, k) counts: rows truth, columns prediction."""
     k = confusion.shape[-1]
@@ -90,7 +102,8 @@ def confusion_scores(confusion: np.ndarray) -> dict[str, np.ndarray]:
     true, called = confusion.sum(-1), confusion.sum(-2)
     total = confusion.sum((-2, -1))
     recall = _ratio(right, true)
-    f1 = np.nan_to_num(_ratio(2 * right, true + called))
+    some = np.where(total > 0, 1.0, np.nan)  # without predictions there is no score at all
+    f1 = np.nan_to_num(_ratio(2 * right, true + called)) * some[..., None]
     # MCC of any number of classes: (c·s − Σ p_k t_k) / √((s² − Σ p_k²)(s² − Σ t_k²)), c right of s
     above = right.sum(-1) * total - (true * called).sum(-1)
     below = np.sqrt((total**2 - (called**2).sum(-1)) * (total**2 - (true**2).sum(-1)))
@@ -105,13 +118,42 @@ def confusion_scores(confusion: np.ndarray) -> dict[str, np.ndarray]:
         "accuracy": _ratio(right.sum(-1), total),
         "balanced_accuracy": _mean(recall),
         "f1": f1.mean(-1) if k > 2 else f1[..., -1],
-        "mcc": np.nan_to_num(_ratio(above, below)),
+        "mcc": np.nan_to_num(_ratio(above, below)) * some,
         "sensitivity": sensitivity,
         "specificity": specificity,
     }
 
 
-def calibration_pairs(truth: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def calibration_curve(
+    y_true: np.ndarray, probabilities: np.ndarray, classes: np.ndarray, n_bins: int = BINS
+) -> pd.DataFrame:
+    """What was promised and what came true, in bins of equal width: probability, frequency and count.
+
+    y_true : (n,) labels; probabilities : (n, classes). Of two classes the probability of the second is
+    looked at, of more that of the most probable one. Empty bins are left out.
+    """
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
+    chances = np.asarray(probabilities, float)
+    if chances.ndim != 2 or chances.shape != (len(y_true), len(classes)):
+        want = (len(y_true), len(classes))
+        raise ValueError(f"probabilities must be (predictions, classes) {want}, got {chances.shape}.")
+    coded = code(y_true, np.asarray(classes)[chances.argmax(1)], classes, chances)
+    promised, came = calibration_pairs(coded.truth, coded.probabilities)
+    table = pd.DataFrame({"bin": bin_numbers(promised, n_bins), "probability": promised, "frequency": came})
+    bins = table.groupby("bin")
+    return bins.mean().assign(count=bins.size())
+
+
+def expected_calibration_error(
+    y_true: np.ndarray, probabilities: np.ndarray, classes: np.ndarray, n_bins: int = BINS
+) -> float:
+    """Mean distance of probability and frequency over the bins of `calibration_curve`, by their counts."""
+    curve = calibration_curve(y_true, probabilities, classes, n_bins)
+    return float(np.average((curve["probability"] - curve["frequency"]).abs(), weights=curve["count"]))
+
+
+def calibration_pairs(truth: np.ndarray, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
     """(n,) probabilities and whether what they promise came true: see `classification_scores`."""
     if probabilities.shape[1] == 2:
         return probabilities[:, 1], truth == 1
@@ -144,9 +186,9 @@ def _area(positive: np.ndarray, score: np.ndarray, weights: np.ndarray) -> np.nd
     """(b,) share of (positive, negative) pairs in the right order, ties counted half."""
     order = np.argsort(score, kind="stable")
     starts = np.flatnonzero(np.diff(score[order], prepend=-np.inf))
-    counts = weights[:, order]
-    of_positive = np.add.reduceat(counts * positive[order], starts, axis=1)
-    of_negative = np.add.reduceat(counts * ~positive[order], starts, axis=1)
+    counts, positive = weights[:, order], positive[..., order]
+    of_positive = np.add.reduceat(counts * positive, starts, axis=1)
+    of_negative = np.add.reduceat(counts * ~positive, starts, axis=1)
     below = np.cumsum(of_negative, axis=1) - of_negative / 2
     return _ratio((of_positive * below).sum(1), of_positive.sum(1) * of_negative.sum(1))
 

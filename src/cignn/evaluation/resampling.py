@@ -1,0 +1,173 @@
+"""How sure is a score? Intervals and p-values by resampling the subjects behind `Store.predictions`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cignn.evaluation.classification import (
+    LABEL_METRICS,
+    METRICS,
+    Coded,
+    code,
+    scores_of_truths,
+    weighted_scores,
+)
+
+GROUP = ["method", "data", "protocol"]
+CHUNK = 500  # resamples at a time: bounds the memory
+
+
+class _Part(NamedTuple):
+    """Predictions of one task."""
+
+    coded: Coded
+    subject: np.ndarray  # (n,) numbers
+
+
+def bootstrap_intervals(
+    predictions: pd.DataFrame,
+    metrics: Sequence[str] = METRICS,
+    *,
+    level: float = 0.95,
+    n_resamples: int = 2000,
+    random_state: int = 0,
+) -> pd.DataFrame:
+    """Intervals of the mean score over tasks, by drawing test subjects anew with all their scans.
+
+    predictions : from `Store.predictions`. One row per method, data, protocol and metric: value, low, high.
+    The intervals say how the score depends on who was tested; the models stay as they were trained.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1), got {level}.")
+    metrics = _known_metrics(metrics, METRICS)
+    rows = []
+    for names, parts, n_subjects in _groups(predictions):
+        rng = np.random.default_rng(random_state)
+        there = [m for m in metrics if m in LABEL_METRICS or parts[0].coded.probabilities is not None]
+        drawn: dict[str, list[np.ndarray]] = {m: [] for m in there}
+        for size in _chunks(n_resamples):
+            counts = rng.multinomial(n_subjects, np.full(n_subjects, 1 / n_subjects), size).astype(float)
+            for metric, values in _means(parts, counts).items():
+                if metric in drawn:
+                    drawn[metric].append(values)
+        whole = _means(parts, np.ones((1, n_subjects)))
+        for metric in there:
+            values = np.concatenate(drawn[metric])
+            values = values[~np.isnan(values)]
+            ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2]) if len(values) else [np.nan] * 2
+            rows.append((*names, metric, float(whole[metric][0]), *(float(end) for end in ends)))
+    return pd.DataFrame(rows, columns=[*GROUP, "metric", "value", "low", "high"])
+
+
+def permutation_test(
+    predictions: pd.DataFrame,
+    metric: str = "accuracy",
+    *,
+    n_permutations: int = 2000,
+    random_state: int = 0,
+) -> pd.DataFrame:
+    """Test models against chance: how often do permuted labels fit the predictions as well as the true ones?
+
+    predictions : from `Store.predictions`. One row per method, data and protocol: value, chance (the mean
+    over permutations) and p_value. Labels are permuted over subjects, within a split where each subject is
+    tested once. Exact for a single holdout; with folds, whose training sets share subjects, it is an
+    approximation, and the models are not trained again.
+    """
+    _known_metrics([metric], [m for m in METRICS if m != "calibration_error"])
+    rows = []
+    for names, parts, n_subjects in _groups(predictions):
+        if metric not in LABEL_METRICS and parts[0].coded.probabilities is None:
+            raise ValueError(f"{metric} needs probabilities, {names[0]!r} gives none.")
+        rng = np.random.default_rng(random_state)
+        label = np.zeros(n_subjects, int)
+        times = np.zeros(n_subjects, int)
+        for part in parts:
+            label[part.subject] = part.coded.truth
+            times[np.unique(part.subject)] += 1
+        pools = [np.unique(part.subject) for part in parts] if times.max() == 1 else [np.arange(n_subjects)]
+        null = []
+        for size in _chunks(n_permutations):
+            labels = np.tile(label, (size, 1))
+            for pool in pools:
+                labels[:, pool] = rng.permuted(labels[:, pool], axis=1)
+            scores = [scores_of_truths(part.coded, labels[:, part.subject])[metric] for part in parts]
+            null.append(_nanmean(np.stack(scores)))
+        value = float(_means(parts, np.ones((1, n_subjects)))[metric][0])
+        chance = np.concatenate(null)
+        rows.append((*names, metric, value, float(np.nanmean(chance)), permutation_p_value(value, chance)))
+    return pd.DataFrame(rows, columns=[*GROUP, "metric", "value", "chance", "p_value"])
+
+
+def permutation_p_value(score: float, null: Sequence[float] | np.ndarray) -> float:
+    """(1 + how many of the null scores reach the score) / (1 + how many there are): never 0."""
+    chance = np.asarray(null, float)
+    chance = chance[~np.isnan(chance)]
+    return float((1 + np.sum(chance >= score - 1e-9)) / (1 + len(chance)))
+
+
+# ----------------------------------------------------------------------- helpers
+
+
+def _groups(predictions: pd.DataFrame) -> Iterator[tuple[tuple, list[_Part], int]]:
+    """Yield the names, the tasks and the number of subjects of every method on every data set."""
+    for name in [*GROUP, "split", "seed", "subject", "y_true", "y_pred"]:
+        if name not in predictions:
+            raise ValueError(f"predictions must come from Store.predictions, these have no column {name!r}.")
+    if not len(predictions):
+        raise ValueError("there are no predictions; evaluate with this store first.")
+    for names, some in predictions.groupby(GROUP, sort=False):
+        _, subject = np.unique(some["subject"].to_numpy().astype(str), return_inverse=True)
+        true, predicted, classes, chances = _arrays(some)
+        parts = []
+        for rows in some.groupby(["split", "seed"], sort=False).indices.values():
+            given = None if chances is None else chances[rows]
+            parts.append(_Part(code(true[rows], predicted[rows], classes, given), subject[rows]))
+        yield names, parts, int(subject.max()) + 1
+
+
+def _arrays(some: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """True and predicted labels, all classes and, (n, classes), their probabilities."""
+    columns = [c for c in some if str(c).startswith("p_") and some[c].notna().any()]
+    names = [str(c)[2:] for c in columns]
+    true, predicted = (np.array(some[column].tolist()) for column in ("y_true", "y_pred"))
+    by_name: dict[str, Any] = {str(label): label for label in [*true.tolist(), *predicted.tolist()]}
+    if not set(names) <= set(by_name):  # a class that nobody had or was given: only its name is known
+        true, predicted = true.astype(str), predicted.astype(str)
+        by_name = {name: name for name in [*by_name, *names]}
+    classes = np.unique(np.array(list(by_name.values())))
+    if not columns:
+        return true, predicted, classes, None
+    chances = np.zeros((len(some), len(classes)))
+    chances[:, np.searchsorted(classes, [by_name[name] for name in names])] = some[columns].fillna(0)
+    return true, predicted, classes, chances
+
+
+def _means(parts: list[_Part], counts: np.ndarray) -> dict[str, np.ndarray]:
+    """Every score, (b,), the mean over tasks, with (b, subjects) weights."""
+    scores = [weighted_scores(part.coded, counts[:, part.subject]) for part in parts]
+    return {metric: _nanmean(np.stack([one[metric] for one in scores])) for metric in scores[0]}
+
+
+def _nanmean(values: np.ndarray) -> np.ndarray:
+    """Mean over the first axis of what is there."""
+    there = ~np.isnan(values)
+    total = np.where(there, values, 0).sum(0)
+    return np.divide(total, there.sum(0), out=np.full(total.shape, np.nan), where=there.any(0))
+
+
+def _known_metrics(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
+    metrics = [metrics] if isinstance(metrics, str) else list(metrics)
+    for metric in metrics:
+        if metric not in known:
+            raise ValueError(f"metric must be one of {', '.join(known)}, got {metric!r}.")
+    return metrics
+
+
+def _chunks(n: int) -> list[int]:
+    if n < 1:
+        raise ValueError(f"the number of resamples must be at least 1, got {n}.")
+    return [min(CHUNK, n - start) for start in range(0, n, CHUNK)]
