@@ -38,6 +38,7 @@ COLUMNS = [
     *("n_train", "n_validation", "n_test", "error"),
 ]
 
+IDLE = 20  # seconds after which processes without work end, those of a killed run too
 DIED = "TerminatedWorkerError: its process was killed, probably for want of memory; use fewer n_jobs."
 
 
@@ -277,8 +278,9 @@ def _workers(scheduler: str | None, n_jobs: int, threads: int, data: Mapping[str
     """Yield what runs tasks in processes of this machine or on a Dask cluster, each as it finishes."""
     how = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "n_jobs"}
     if scheduler is None:
-        # copy-on-write: data that large objects share between processes may be written to, each to its own
-        with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=threads, mmap_mode="c"):
+        # copy-on-write: processes share large arrays, and what one writes stays its own
+        options = {"inner_max_num_threads": threads, "mmap_mode": "c", "idle_worker_timeout": IDLE}
+        with parallel_config("loky", n_jobs=n_jobs, **options):
             yield Parallel(**how)
         return
     with _client(scheduler) as client, parallel_config("dask", client=client, scatter=list(data.values())):
