@@ -11,7 +11,16 @@ from typing import Any
 
 import torch
 
-from benchmarks import classifiers, connectome, explainers, explaining, information, scaling, training_step
+from benchmarks import (
+    classifiers,
+    connectome,
+    explainers,
+    explaining,
+    information,
+    runner,
+    scaling,
+    training_step,
+)
 from benchmarks.timing import Quartiles, Row
 from cignn.estimators.base import resolve_device
 
@@ -23,6 +32,7 @@ BENCHMARKS = {
     "information": information.measure,
     "scaling": scaling.measure,
     "connectome": connectome.measure,
+    "runner": runner.measure,
 }
 
 

@@ -74,8 +74,8 @@ def permutation_test(
 
     predictions : from `Store.predictions`. One row per method, data and protocol: value, chance (the mean
     over permutations) and p_value. Labels are permuted over subjects, within a split where each subject is
-    tested once. Exact for a single holdout; with folds, whose training sets share subjects, it is an
-    approximation, and the models are not trained again.
+    tested once. Models are not trained again: exact for a single holdout, while scores of folds, whose
+    training sets share subjects, vary more than assumed here and get small p-values somewhat too often.
     """
     _known_metrics([metric], [m for m in METRICS if m != "calibration_error"])
     rows = []

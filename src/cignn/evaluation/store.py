@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Self
@@ -204,7 +205,12 @@ def versions() -> dict[str, str]:
     """Versions of what the figures come from."""
     import cignn
 
-    found = {"cignn": cignn.__version__, "python": platform.python_version()}
+    return {"cignn": cignn.__version__, "python": platform.python_version()} | _package_versions()
+
+
+@cache
+def _package_versions() -> dict[str, str]:
+    found = {}
     for name in PACKAGES:
         try:
             found[name] = metadata.version(name)
