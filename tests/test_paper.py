@@ -260,6 +260,20 @@ def test_a_second_run_computes_nothing_again(store: Path, monkeypatch: pytest.Mo
         pd.testing.assert_frame_equal(reproduce(name, store=store, **SMALL).table, table)
 
 
+def test_ranks_use_what_other_tables_have_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"BA-2Motifs": make_ba2motifs(40, random_state=0)}
+    rows = reproduce("classification-ba2motifs", given, store=tmp_path, **SMALL).table
+
+    def forbidden(*args: Any) -> None:
+        raise AssertionError("done again")
+
+    monkeypatch.setattr("cignn.evaluation.runner.run_task", forbidden)
+    table = reproduce("ranks", given, store=tmp_path, **SMALL).table
+    ours = table[(table["data"] == "BA-2Motifs") & table["ours"].notna()].set_index("row")["ours"]
+    scores = rows.pivot_table(index="row", columns="metric", values="ours").loc[ours.index]
+    assert np.allclose(ours, scores.rank(ascending=False).mean(axis=1))
+
+
 def _named_like(function: Any) -> Any:
     function.__name__ = "_hsic"
     return function
