@@ -18,7 +18,7 @@ from cignn.paper import load_spec, names, reproduce
 from cignn.paper import measure as measuring
 from cignn.paper.data import SOURCES, few, load_sets
 from cignn.paper.engine import compare, judge
-from cignn.paper.measure import MEASURES, nemenyi_p
+from cignn.paper.measure import MEASURES
 from cignn.paper.methods import SMOKE, SubgraphClassifier
 from cignn.paper.spec import KINDS, Claim, parse_numbers, parse_spec
 
@@ -317,16 +317,6 @@ def test_claims_are_judged_by_our_figures() -> None:
     assert judge(Claim("", "f1", best="x"), ours) == verdict
     assert judge(Claim("", "f1", data=("A",), lowest="y"), ours) == "holds on A"
     assert judge(Claim("", "f1", data=("D",), best="x"), ours) == "not measured on D"
-
-
-def test_nemenyi_agrees_with_scikit_posthocs() -> None:
-    import scikit_posthocs
-
-    scores = np.random.default_rng(0).normal(size=(12, 5)) + np.arange(5) * 0.4
-    ranks = pd.DataFrame(scores).rank(axis=1).mean().to_numpy()
-    want = scikit_posthocs.posthoc_nemenyi_friedman(scores).to_numpy()
-    off = ~np.eye(5, dtype=bool)
-    assert np.allclose(nemenyi_p(ranks, 12)[off], want[off], atol=2e-3)
 
 
 def test_a_subgraph_classifier_reads_the_heavy_edges_alone() -> None:

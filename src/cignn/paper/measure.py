@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import studentized_range
 
 from cignn.connectome import Connectivity, ConnectomeGraphs
 from cignn.datasets import Cohort
@@ -20,6 +19,7 @@ from cignn.estimators import make_estimator
 from cignn.evaluation import evaluate
 from cignn.evaluation.methods import digest, plain
 from cignn.evaluation.runner import TaskFailedWarning
+from cignn.evaluation.statistics import nemenyi_test
 from cignn.evaluation.store import versions
 from cignn.paper.methods import make_method, make_row_explainer, settings
 from cignn.paper.spec import Spec, load_spec
@@ -179,21 +179,14 @@ def _ranks(spec: Spec, sets: Mapping[str, Any], run: Run) -> list[tuple]:
     lines += [
         ("mean", str(method), "rank", float(value), np.nan, len(by_data)) for method, value in mean.items()
     ]
-    if "CI-GNN" in mean:
-        p = nemenyi_p(mean.to_numpy(), len(by_data))[list(mean.index).index("CI-GNN")]
+    if "CI-GNN" in mean and len(by_data) > 1:
+        # data sets are the blocks: metrics and runs of one are not independent of each other
+        p_values = nemenyi_test(by_data, higher_is_better=False).p_values["CI-GNN"].drop("CI-GNN")
         lines += [
-            ("Nemenyi", str(method), "p against CI-GNN", float(value), np.nan, len(by_data))
-            for method, value in zip(mean.index, p, strict=True)
-            if method != "CI-GNN"
+            ("Nemenyi", str(method), "p against CI-GNN", float(p), np.nan, len(by_data))
+            for method, p in p_values.items()
         ]
     return lines
-
-
-def nemenyi_p(mean_ranks: np.ndarray, n_blocks: int) -> np.ndarray:
-    """(k, k) p-values of Nemenyi's test of the (k,) mean ranks over ``n_blocks`` data sets."""
-    k = len(mean_ranks)
-    distance = np.abs(mean_ranks[:, None] - mean_ranks) / np.sqrt(k * (k + 1) / (6 * n_blocks))
-    return np.clip(studentized_range.sf(distance * np.sqrt(2), k, np.inf), 0, 1)
 
 
 # ------------------------------------------------------------------------ HSIC over epochs
