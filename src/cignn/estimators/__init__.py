@@ -3,6 +3,7 @@
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.features import connectivity_vector, graph_statistics
@@ -16,6 +17,7 @@ __all__ = [
     "ESTIMATORS",
     "PRESETS",
     "CIGNNClassifier",
+    "CohortClassifier",
     "DIRClassifier",
     "ExplainingClassifier",
     "GNNClassifier",

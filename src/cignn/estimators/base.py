@@ -97,6 +97,7 @@ class NeuralGraphClassifier(GraphClassifier):
                 states.append(state)
                 if state.interrupted:
                     break
+        self.interrupted_ = len(networks) < members or states[-1].interrupted
         if len(networks) < members:
             settings["members"] = len(networks)
         self.network_ = networks[0] if len(networks) == 1 else Committee(networks)

@@ -9,7 +9,8 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ FORMAT_VERSION = 1
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 PIPELINE = "model.skops"
+PREPARATION = "preparation.json"
+REFERENCE = "preparation.safetensors"
+SETTINGS = "settings.toml"  # what the command line was told
+FILES = {CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, SETTINGS}
 # what skops does not trust by itself and our pipelines hold: the trees of a forest
 TRUSTED = ["sklearn.tree._tree.Tree"]
 
@@ -42,14 +47,26 @@ def write_pipeline(path: str | Path, config: dict[str, Any], pipeline: Any) -> N
 
 
 def _write(path: str | Path, config: dict[str, Any], write_content: Callable[[Path], Any]) -> None:
-    """Write a model folder; an older one at the same place is replaced only once the new one is whole."""
+    """Write a model folder with its config."""
+    with whole_folder(path) as folder:
+        write_content(folder)
+        header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
+        write_json(folder / CONFIG, header | config)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write plain data and numpy's numbers and arrays as JSON."""
+    path.write_text(json.dumps(content, indent=2, default=_plain) + "\n")
+
+
+@contextmanager
+def whole_folder(path: str | Path) -> Iterator[Path]:
+    """Yield an empty folder; it takes the place of an older model only once it is whole."""
     path = check_model_path(path)
     temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
     temporary.mkdir(parents=True)
     try:
-        write_content(temporary)
-        header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
-        (temporary / CONFIG).write_text(json.dumps(header | config, indent=2, default=_plain) + "\n")
+        yield temporary
         if path.exists():
             shutil.rmtree(path)
         os.replace(temporary, path)
@@ -67,7 +84,7 @@ def check_model_path(path: str | Path) -> Path:
 
 def _replaceable(path: Path) -> bool:
     """Whether a folder is empty or holds a model, whole or damaged, and nothing else."""
-    if not path.is_dir() or not {item.name for item in path.iterdir()} <= {CONFIG, WEIGHTS, PIPELINE}:
+    if not path.is_dir() or not {item.name for item in path.iterdir()} <= FILES:
         return False
     try:
         config = json.loads((path / CONFIG).read_text())

@@ -11,9 +11,10 @@ from typing import Any
 
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.gnn import GNNClassifier
-from cignn.estimators.persistence import read_config
+from cignn.estimators.persistence import PREPARATION, read_config
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.sib import SIBClassifier
 
@@ -54,8 +55,11 @@ def make_estimator(name: str, **params: Any) -> GraphClassifier:
     return method.estimator(**method.settled, **params)
 
 
-def load_model(path: str | Path) -> GraphClassifier:
-    """Read a model that ``save`` wrote; a damaged, foreign or newer folder is refused with one clear line."""
+def load_model(path: str | Path) -> Any:
+    """Read a model that ``save`` wrote: a `GraphClassifier`, or the `CohortClassifier` around it.
+
+    A damaged, foreign or newer folder is refused with one clear line.
+    """
     path = Path(path)
     config = read_config(path)
     saved = {method.estimator.__name__: method.estimator for method in ESTIMATORS.values()}
@@ -64,10 +68,11 @@ def load_model(path: str | Path) -> GraphClassifier:
         raise ValueError(f"{path} holds an unknown kind of model, {name!r}; upgrade cignn.")
     content = saved[name]._read(path)
     try:
-        return saved[name]._from_saved(config, content)
+        classifier = saved[name]._from_saved(config, content)
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path} is damaged: config and weights do not fit ({line}).") from None
+    return CohortClassifier._from_saved(path, classifier) if (path / PREPARATION).exists() else classifier
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -1,0 +1,117 @@
+"""Fitted steps as plain data: settings and facts for JSON, arrays for safetensors, nothing pickled."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn import covariance
+from sklearn.exceptions import NotFittedError
+
+from cignn.connectome.combat import ComBat
+from cignn.connectome.connectivity import _NILEARN, Connectivity
+from cignn.connectome.connectome_graphs import ConnectomeGraphs
+from cignn.connectome.covariates import CovariateColumn
+
+STEPS: dict[str, Any] = {"Connectivity": Connectivity, "ComBat": ComBat, "ConnectomeGraphs": ConnectomeGraphs}
+RUNNING = ("n_jobs", "verbose")  # parameters that say how a step runs, not what it does
+COVARIANCES = ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance")
+_COMBAT = ("grand_mean_", "effects_", "scale_", "shift_", "spread_")
+
+
+class StepState(NamedTuple):
+    """A fitted step: its class and parameters, what it learnt as plain values, and as arrays by name."""
+
+    step: str
+    params: dict[str, Any]
+    facts: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+def state_of(step: Any) -> StepState:
+    """Take a fitted `Connectivity`, `ComBat` or `ConnectomeGraphs` apart."""
+    name = type(step).__name__
+    if STEPS.get(name) is not type(step):
+        raise TypeError(f"{name} cannot be saved; steps that can are {', '.join(STEPS)}.")
+    if not hasattr(step, "n_rois_"):
+        raise NotFittedError(f"this {name} is not fitted yet; call fit first.")
+    params = {key: value for key, value in step.get_params(deep=False).items() if key not in RUNNING}
+    facts: dict[str, Any] = {"n_rois": int(step.n_rois_)}
+    arrays: dict[str, np.ndarray] = {}
+    if isinstance(step, Connectivity):
+        params["covariance_estimator"] = _covariance_state(step.covariance_estimator)
+        facts["measured"] = step.measure_ is not None
+        if step.measure_ is not None and step.kind == "tangent":
+            arrays = {"mean": step.measure_.mean_, "whitening": step.measure_.whitening_}
+    elif isinstance(step, ComBat):
+        params["covariates"] = list(step.covariates)
+        facts["sites"] = step.sites_.tolist()
+        facts["sites_dtype"] = step.sites_.dtype.str
+        facts["columns"] = [
+            {"name": c.name, "levels": _plain(c.levels), "mean": c.mean.tolist(), "std": c.std}
+            for c in step.columns_
+        ]
+        arrays = {key: getattr(step, key) for key in _COMBAT}
+    return StepState(name, params, facts, {key: np.ascontiguousarray(a) for key, a in arrays.items()})
+
+
+def step_from(state: StepState) -> Any:
+    """Put a step together again; it transforms as the one that was saved."""
+    if state.step not in STEPS:
+        raise ValueError(f"there is no step {state.step!r}; upgrade cignn.")
+    params, facts, arrays = dict(state.params), state.facts, state.arrays
+    if state.step == "Connectivity":
+        params["covariance_estimator"] = _covariance(params["covariance_estimator"])
+    step = STEPS[state.step](**params)
+    step.n_rois_ = int(facts["n_rois"])
+    if isinstance(step, Connectivity):
+        step.measure_ = _measure(step, arrays) if facts["measured"] else None
+    elif isinstance(step, ComBat):
+        step.sites_ = np.array(facts["sites"], dtype=facts["sites_dtype"])
+        step.columns_ = [
+            CovariateColumn(c["name"], c["levels"], np.array(c["mean"]), float(c["std"]))
+            for c in facts["columns"]
+        ]
+        for key in _COMBAT:
+            setattr(step, key, arrays[key])
+    return step
+
+
+def _measure(step: Connectivity, arrays: dict[str, np.ndarray]) -> Any:
+    """Return nilearn's estimator, fitted on anything and then given the reference that was saved."""
+    from nilearn.connectome import ConnectivityMeasure
+
+    measure = ConnectivityMeasure(
+        cov_estimator=step.covariance_estimator, kind=_NILEARN[step.kind], standardize=False
+    )
+    anything = np.random.default_rng(0).standard_normal((step.n_rois_ + 8, step.n_rois_))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        measure.fit([anything])
+    if step.kind == "tangent":
+        measure.mean_, measure.whitening_ = arrays["mean"], arrays["whitening"]
+    return measure
+
+
+def _covariance_state(estimator: Any) -> dict[str, Any] | None:
+    if estimator is None:
+        return None
+    name = type(estimator).__name__
+    if name not in COVARIANCES or type(estimator) is not getattr(covariance, name):
+        raise TypeError(
+            f"covariance_estimator {name} cannot be saved; those that can are {', '.join(COVARIANCES)}."
+        )
+    return {"name": name, "params": estimator.get_params(deep=False)}
+
+
+def _covariance(saved: dict[str, Any] | None) -> Any:
+    if saved is None:
+        return None
+    if saved["name"] not in COVARIANCES:
+        raise ValueError(f"there is no covariance estimator {saved['name']!r}; upgrade cignn.")
+    return getattr(covariance, saved["name"])(**saved["params"])
+
+
+def _plain(levels: list | None) -> list | None:
+    return None if levels is None else [v.item() if isinstance(v, np.generic) else v for v in levels]

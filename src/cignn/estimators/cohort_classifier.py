@@ -1,0 +1,209 @@
+"""`CohortClassifier`: from raw subjects to probabilities and edges, kept on disk as one folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+
+from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
+from cignn.connectome.saving import StepState, state_of, step_from
+from cignn.datasets.atlas import Atlas
+from cignn.datasets.cohort import Cohort
+from cignn.estimators.ci_gnn import CIGNNClassifier
+from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.persistence import PREPARATION, REFERENCE, whole_folder, write_json
+from cignn.explanations import Explanations
+from cignn.graphs import GraphSet
+
+
+class CohortClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier of graphs with all that comes before it, so that new subjects enter as raw files.
+
+    Parameters
+    ----------
+    classifier : of graphs, by default `CIGNNClassifier`
+    connectivity : `Connectivity`, by default correlation; ready matrices pass through it
+    combat : `ComBat` to take site effects out, or None
+    graphs : `ConnectomeGraphs`, by default every connection
+
+    All of them are cloned in ``fit``. ``pipeline`` gives the same steps as a scikit-learn pipeline.
+
+    Attributes
+    ----------
+    pipeline_ : the fitted pipeline; classifier_ : its last step; classes_ : labels
+    roi_names_, atlas_ : of the training cohort
+    subjects_ : fingerprints of the data of the subjects it was trained on (no names are kept)
+    """
+
+    def __init__(
+        self,
+        classifier: GraphClassifier | None = None,
+        *,
+        connectivity: Connectivity | None = None,
+        combat: ComBat | None = None,
+        graphs: ConnectomeGraphs | None = None,
+    ) -> None:
+        self.classifier = classifier
+        self.connectivity = connectivity
+        self.combat = combat
+        self.graphs = graphs
+
+    def pipeline(self) -> Pipeline:
+        """Return the steps, unfitted, as a scikit-learn pipeline."""
+        steps = [("connectivity", self.connectivity or Connectivity())]
+        steps += [] if self.combat is None else [("combat", self.combat)]
+        steps += [("graphs", self.graphs or ConnectomeGraphs())]
+        steps += [("classifier", self.classifier or CIGNNClassifier())]
+        return Pipeline([(name, clone(step)) for name, step in steps])
+
+    def fit(self, X: Cohort, y: Sequence | np.ndarray | None = None) -> Self:
+        """Learn every step from a cohort with labels ``y``, by default its own."""
+        _check(X)
+        self.pipeline_ = self.pipeline().fit(X, X.y if y is None else y)
+        self._remember(X.roi_names, X.atlas, fingerprints(X))
+        return self
+
+    def _remember(self, roi_names: Sequence[str], atlas: Atlas | None, subjects: np.ndarray) -> None:
+        self.roi_names_, self.atlas_, self.subjects_ = list(roi_names), atlas, subjects
+        self.classes_ = self.classifier_.classes_
+
+    # -------------------------------------------------------------- predicting
+
+    @property
+    def classifier_(self) -> Any:
+        """The fitted classifier of graphs."""
+        self._check_is_fitted()
+        return self.pipeline_[-1]
+
+    def to_graphs(self, X: Cohort) -> GraphSet:
+        """Return the graphs the classifier sees of these subjects."""
+        self._check_is_fitted()
+        return self.pipeline_[:-1].transform(self.named(X))
+
+    def predict_proba(self, X: Cohort) -> np.ndarray:
+        """(n, classes) class probabilities, columns in the order of ``classes_``."""
+        return self.classifier_.predict_proba(self.to_graphs(X))
+
+    def predict(self, X: Cohort) -> np.ndarray:
+        """(n,) most probable labels."""
+        probabilities = self.predict_proba(X)  # says first whether there is anything to predict with
+        return self.classes_[probabilities.argmax(1)]
+
+    def explain(self, X: Cohort) -> Explanations:
+        """Return the weight of every edge of every subject, where the classifier explains itself."""
+        if not hasattr(self.classifier_, "explain"):
+            raise ValueError(
+                f"{type(self.classifier_).__name__} does not explain its decisions; use an explainer: "
+                'make_explainer("gnn-explainer").'
+            )
+        return self.classifier_.explain(self.to_graphs(X))
+
+    def named(self, X: Cohort) -> Cohort:
+        """Return the cohort with the training cohort's ROI names and atlas where its own say nothing.
+
+        Files without a header have no names: such ROIs are taken to be the training cohort's, in its order.
+        """
+        _check(X)
+        self._check_is_fitted()
+        if X.n_rois != len(self.roi_names_):
+            raise ValueError(
+                f"the model was trained on {len(self.roi_names_)} ROIs, got {X.n_rois}; use the same atlas."
+            )
+        unnamed = X.roi_names == [f"ROI-{i:03d}" for i in range(1, X.n_rois + 1)]
+        names = self.roi_names_ if unnamed else X.roi_names
+        atlas = self.atlas_ if X.atlas is None and names == self.roi_names_ else X.atlas
+        return X._with(roi_names=names, atlas=atlas)
+
+    def trained_on(self, X: Cohort) -> np.ndarray:
+        """(n,) bool: whose data the model was trained on."""
+        self._check_is_fitted()
+        return np.isin(fingerprints(X), self.subjects_)
+
+    # ------------------------------------------------------------------ saving
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model into a folder: weights and references as safetensors, the rest as JSON."""
+        self._check_is_fitted()
+        states = [state_of(step) for step in self.pipeline_[:-1]]
+        atlas = self.atlas_
+        content = {
+            "steps": [{"step": s.step, "params": s.params, "facts": s.facts} for s in states],
+            "roi_names": self.roi_names_,
+            "atlas": None
+            if atlas is None
+            else {
+                "names": atlas.names,
+                "coordinates": atlas.coordinates,
+                "systems": atlas.systems,
+                "colours": atlas.colours,
+            },
+            "subjects": self.subjects_,
+        }
+        arrays = {f"{i}.{name}": a for i, s in enumerate(states) for name, a in s.arrays.items()}
+        with whole_folder(path) as folder:
+            self.classifier_.save(folder)
+            write_json(folder / PREPARATION, content)
+            save_file(arrays, folder / REFERENCE)
+
+    @classmethod
+    def _from_saved(cls, path: Path, classifier: GraphClassifier) -> Self:
+        """Put a model together from the folder of its classifier."""
+        try:
+            content = json.loads((path / PREPARATION).read_text())
+            arrays = load_file(path / REFERENCE)
+            states = [
+                StepState(s["step"], s["params"], s["facts"], _of_step(arrays, i))
+                for i, s in enumerate(content["steps"])
+            ]
+            steps = [step_from(state) for state in states]
+            atlas = None if content["atlas"] is None else Atlas(**content["atlas"])
+            roi_names, subjects = content["roi_names"], np.array(content["subjects"], dtype=str)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            line = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ValueError(f"{path / PREPARATION} is damaged ({line}); save the model again.") from None
+        found = {type(step).__name__: step for step in steps}
+        model = cls(
+            classifier,
+            connectivity=found.get("Connectivity"),
+            combat=found.get("ComBat"),
+            graphs=found.get("ConnectomeGraphs"),
+        )
+        names = {"Connectivity": "connectivity", "ComBat": "combat", "ConnectomeGraphs": "graphs"}
+        model.pipeline_ = Pipeline(
+            [*((names[type(step).__name__], step) for step in steps), ("classifier", classifier)]
+        )
+        model._remember(roi_names, atlas, subjects)
+        return model
+
+    def _check_is_fitted(self) -> None:
+        if not hasattr(self, "pipeline_"):
+            raise NotFittedError("this CohortClassifier is not fitted yet; call fit first.")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "pipeline_")
+
+
+def fingerprints(cohort: Cohort) -> np.ndarray:
+    """(n,) one word for the data of each subject: equal data, equal word, whatever the subject's name."""
+    data: Any = cohort.series if cohort.matrices is None else cohort.matrices
+    words = [hashlib.sha256(np.ascontiguousarray(one, np.float32).data).hexdigest()[:16] for one in data]
+    return np.array(words, dtype=str)
+
+
+def _of_step(arrays: dict[str, np.ndarray], i: int) -> dict[str, np.ndarray]:
+    return {name.partition(".")[2]: a for name, a in arrays.items() if name.startswith(f"{i}.")}
+
+
+def _check(X: Any) -> None:
+    if not isinstance(X, Cohort):
+        raise TypeError(f"CohortClassifier works on a Cohort, got {type(X).__name__}; load_cohort makes one.")

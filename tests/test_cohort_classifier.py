@@ -1,0 +1,155 @@
+"""What must hold for a model that goes from raw subjects to probabilities and edges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.covariance import OAS, GraphicalLasso
+from sklearn.exceptions import NotFittedError
+
+from cignn import CohortClassifier, load_model
+from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
+from cignn.connectome.saving import state_of, step_from
+from cignn.datasets import Atlas, Cohort, make_cohort
+from cignn.estimators import CIGNNClassifier, make_estimator
+
+COHORT = make_cohort(
+    40, 20, n_edges=8, effect=0.15, site_effect=0.3, n_site_edges=8, lengths=(60, 80),
+    random_state=0,
+)  # fmt: skip
+TRAIN, NEW = COHORT[:30], COHORT[30:]
+TINY = CIGNNClassifier(epochs=2, members=1, random_state=0)
+SVM = make_estimator("linear-svm", random_state=0)
+
+KINDS = {
+    "correlation, network": CohortClassifier(TINY),
+    "fisher, density": CohortClassifier(
+        SVM, connectivity=Connectivity(fisher=True), graphs=ConnectomeGraphs(0.3)
+    ),
+    "tangent": CohortClassifier(SVM, connectivity=Connectivity("tangent")),
+    "partial, own covariance": CohortClassifier(
+        SVM, connectivity=Connectivity("partial", covariance_estimator=OAS())
+    ),
+    "combat": CohortClassifier(SVM, connectivity=Connectivity(fisher=True), combat=ComBat()),
+    "tangent, combat without covariates": CohortClassifier(
+        SVM, connectivity=Connectivity("tangent"), combat=ComBat(())
+    ),
+}
+
+
+@pytest.mark.parametrize("model", KINDS.values(), ids=KINDS.keys())
+def test_saved_and_loaded_it_gives_new_subjects_the_same_probabilities(
+    model: CohortClassifier, tmp_path: Path
+) -> None:
+    model = clone(model).fit(TRAIN)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert isinstance(loaded, CohortClassifier)
+    assert {path.suffix for path in (tmp_path / "model").iterdir()} <= {".json", ".safetensors", ".skops"}
+    expected = model.predict_proba(NEW)
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), expected)
+    np.testing.assert_allclose(loaded.predict_proba(NEW[3:4]), expected[3:4], atol=1e-6)
+    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+    assert loaded.roi_names_ == TRAIN.roi_names and loaded.atlas_ == TRAIN.atlas
+    np.testing.assert_array_equal(loaded.classes_, model.classes_)
+
+
+def test_what_was_learnt_is_the_training_cohorts_not_the_new_ones() -> None:
+    """Or the test above would pass for a model that learns from whom it is shown."""
+    for kind in ("tangent", "combat"):
+        one, other = clone(KINDS[kind]).fit(TRAIN), clone(KINDS[kind]).fit(COHORT[8:38])
+        apart = np.abs(
+            one.to_graphs(NEW).batch(np.arange(10)).adj - other.to_graphs(NEW).batch(np.arange(10)).adj
+        )
+        assert apart.max() > 1e-3
+        assert np.abs(one.predict_proba(NEW) - other.predict_proba(NEW)).max() > 1e-4
+
+
+def test_a_model_is_saved_twice_into_the_same_place_and_from_a_loaded_one(tmp_path: Path) -> None:
+    model = clone(KINDS["combat"]).fit(TRAIN)
+    model.save(tmp_path / "model")
+    load_model(tmp_path / "model").save(tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict_proba(NEW), model.predict_proba(NEW))
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="not a model folder"):
+        model.save(tmp_path / "model")
+
+
+def test_the_saved_pipeline_of_a_plain_classifier_stays_a_plain_classifier(tmp_path: Path) -> None:
+    graphs = ConnectomeGraphs().fit_transform(Connectivity().fit_transform(TRAIN))
+    clone(SVM).fit(graphs).save(tmp_path / "model")
+    assert not isinstance(load_model(tmp_path / "model"), CohortClassifier)
+
+
+def test_it_knows_whom_it_was_trained_on_by_their_data_alone(tmp_path: Path) -> None:
+    model = clone(KINDS["combat"]).fit(TRAIN)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    renamed = COHORT._with(subjects=[f"x{i}" for i in range(40)])
+    np.testing.assert_array_equal(loaded.trained_on(renamed), np.arange(40) < 30)
+    content = "".join(path.read_text(errors="replace") for path in (tmp_path / "model").iterdir())
+    assert TRAIN.subjects[0] not in content
+
+
+def test_the_explanation_names_the_training_cohorts_regions() -> None:
+    model = clone(KINDS["correlation, network"]).fit(TRAIN)
+    nameless = Cohort(list(NEW.series))
+    explanations = model.explain(nameless)
+    assert explanations.graphs.node_names == TRAIN.roi_names
+    assert set(explanations[0].top_edges(3)["source"]) <= set(TRAIN.roi_names)
+    np.testing.assert_array_equal(model.predict_proba(nameless), model.predict_proba(NEW))
+    with pytest.raises(ValueError, match="does not explain its decisions"):
+        clone(KINDS["tangent"]).fit(TRAIN).explain(NEW)
+
+
+def test_other_regions_are_refused() -> None:
+    model = clone(KINDS["tangent"]).fit(TRAIN)
+    with pytest.raises(ValueError, match="trained on 20 ROIs, got 19"):
+        model.predict(Cohort([series[:, :19] for series in NEW.series]))
+    swapped = NEW._with(roi_names=NEW.roi_names[::-1], atlas=Atlas(NEW.roi_names[::-1]))
+    with pytest.raises(ValueError, match="not those that were learnt from"):
+        model.predict(swapped)
+    with pytest.raises(TypeError, match="works on a Cohort, got list"):
+        model.predict([1])
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        CohortClassifier().predict(NEW)
+
+
+@pytest.mark.parametrize("file", ["preparation.json", "preparation.safetensors"])
+def test_a_damaged_folder_is_refused_in_one_line(tmp_path: Path, file: str) -> None:
+    clone(KINDS["tangent"]).fit(TRAIN).save(tmp_path / "model")
+    (tmp_path / "model" / file).write_text("{")
+    with pytest.raises(ValueError, match=r"preparation.json is damaged .*; save the model again"):
+        load_model(tmp_path / "model")
+
+
+def test_a_step_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    clone(KINDS["tangent"]).fit(TRAIN).save(tmp_path / "model")
+    path = tmp_path / "model" / "preparation.json"
+    content = json.loads(path.read_text())
+    content["steps"][0]["step"] = "Surprise"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="no step 'Surprise'; upgrade cignn"):
+        load_model(tmp_path / "model")
+
+
+def test_what_cannot_be_saved_as_data_is_refused() -> None:
+    with pytest.raises(TypeError, match="StandardScaler cannot be saved"):
+        from sklearn.preprocessing import StandardScaler
+
+        state_of(StandardScaler())
+    with pytest.raises(NotFittedError, match="this ComBat is not fitted"):
+        state_of(ComBat())
+    step = Connectivity("partial", covariance_estimator=GraphicalLasso()).fit(TRAIN[:2])
+    with pytest.raises(TypeError, match="GraphicalLasso cannot be saved"):
+        state_of(step)
+
+
+def test_a_cohort_of_matrices_needs_no_measure() -> None:
+    matrices = Connectivity().fit_transform(TRAIN)
+    step = step_from(state_of(Connectivity().fit(matrices)))
+    assert step.transform(matrices) is matrices
