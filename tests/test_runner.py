@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import signal
@@ -545,8 +544,10 @@ def test_series_pass_through_connectivity(seen: list) -> None:
     assert table["value"].notna().any()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("distributed") is not None, reason="Dask is installed")
-def test_without_dask_a_cluster_is_refused_with_the_remedy(motifs: GraphSet) -> None:
+def test_without_dask_a_cluster_is_refused_with_the_remedy(
+    motifs: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r'pip install "cignn\[cluster\]"'):
         evaluate(["lasso"], motifs, scheduler="tcp://127.0.0.1:8786")
 
