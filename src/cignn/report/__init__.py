@@ -1,7 +1,8 @@
 """Figures made to be published: of explanations (brain, ring, matrix, graph, molecule), scores and trainings.
 
-Every function takes plain data, returns a matplotlib Figure and, with ``path``, saves it; `COLUMN` and `PAGE`
-are the widths of a journal's column and page in inches.
+`write_report` makes one HTML file of all that `report_of` gathers from a model. Every ``draw_`` function takes
+plain data, returns a matplotlib Figure and, with ``path``, saves it; `COLUMN` and `PAGE` are the widths of a
+journal's column and page in inches.
 """
 
 from cignn.report.comparison import draw_ablation, draw_sensitivity, draw_sites
@@ -9,7 +10,9 @@ from cignn.report.connectogram import draw_connectogram
 from cignn.report.connectome import draw_against_group, draw_connectome, draw_connectomes
 from cignn.report.curves import draw_calibration, draw_explanation_curves, draw_removal_curve
 from cignn.report.graphs import draw_graph, draw_graphs
+from cignn.report.html import write_report
 from cignn.report.molecules import draw_molecules, molecule_picture
+from cignn.report.report_data import ReportData, report_of
 from cignn.report.significance import critical_difference, draw_critical_difference, draw_p_values
 from cignn.report.style import COLUMN, PAGE
 from cignn.report.system_matrix import draw_system_matrix
@@ -18,6 +21,7 @@ from cignn.report.training import draw_history
 __all__ = [
     "COLUMN",
     "PAGE",
+    "ReportData",
     "critical_difference",
     "draw_ablation",
     "draw_against_group",
@@ -37,4 +41,6 @@ __all__ = [
     "draw_sites",
     "draw_system_matrix",
     "molecule_picture",
+    "report_of",
+    "write_report",
 ]

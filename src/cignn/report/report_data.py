@@ -1,0 +1,277 @@
+"""`ReportData`: everything a report shows, gathered once from a fitted model and the graphs it explains."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from cignn import __version__
+from cignn.datasets.atlas import SYSTEMS
+from cignn.datasets.cohort import Cohort
+from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.evaluation.faithfulness import heaviest_edges
+from cignn.evaluation.findings import Audit
+from cignn.explanations import Explanations
+from cignn.graphs import GraphSet
+from cignn.nn.committee import Committee
+
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)  # of a graph's edges taken away
+
+
+class Removal(NamedTuple):
+    """Probability of the predicted class when edges are taken away, heaviest first or by chance.
+
+    shares : (s,), the first 0; heaviest, chance : (s, g).
+    """
+
+    shares: np.ndarray
+    heaviest: np.ndarray
+    chance: np.ndarray
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """What a report shows.
+
+    explanations : of g graphs, with their names, labels (y), sites (groups) and subjects (meta)
+    classes : (k,) labels the model knows; class_names : label → what readers call it
+    probabilities : (g, k); member_probabilities : (m, g, k) of each member of a committee, or None
+    removal : what becomes of the decision without the heaviest edges, or None
+    held_out : (g,) bool, graphs the model was not trained on, or None where that is not known; only these
+        are scored. trained_on : whether the model was trained on exactly these graphs
+    results : rows of `evaluate`, or None; audit : findings, or None; demographics : table, or None
+    exclusions : lines on who was left out and why; colours : of the systems, as in the figures
+    settings, facts : of the run, shown as tables
+    """
+
+    explanations: Explanations
+    classes: np.ndarray
+    probabilities: np.ndarray
+    member_probabilities: np.ndarray | None = None
+    removal: Removal | None = None
+    held_out: np.ndarray | None = None
+    trained_on: bool = False
+    results: pd.DataFrame | None = None
+    audit: Audit | None = None
+    demographics: pd.DataFrame | None = None
+    exclusions: Sequence[str] = ()
+    class_names: Mapping[Any, str] = field(default_factory=dict)
+    colours: str | Mapping[str, str] = "safe"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    title: str = "Connections behind the decisions"
+
+    def __post_init__(self) -> None:
+        g, k = len(self.explanations), len(self.classes)
+        if not g:
+            raise ValueError("a report needs at least one explained graph, got none.")
+        if self.probabilities.shape != (g, k):
+            raise ValueError(
+                f"probabilities must be {(g, k)}, (graphs, classes), got {self.probabilities.shape}."
+            )
+        if self.member_probabilities is not None and self.member_probabilities.shape[1:] != (g, k):
+            shape = self.member_probabilities.shape
+            raise ValueError(f"member_probabilities must be (members, {g}, {k}), got {shape}.")
+        if self.held_out is not None and np.shape(self.held_out) != (g,):
+            raise ValueError(f"held_out must have one truth per graph ({g}), got {np.shape(self.held_out)}.")
+
+    @property
+    def graphs(self) -> GraphSet:
+        """The graphs explained."""
+        return self.explanations.graphs
+
+    @property
+    def unit(self) -> str:
+        """What a graph is: "subject" where it has the name of one, else "graph"."""
+        return "subject" if "subject" in self.graphs.meta else "graph"
+
+    @property
+    def names(self) -> list[str]:
+        """(g,) names of the graphs."""
+        if self.unit == "subject":
+            return [str(name) for name in self.graphs.meta["subject"]]
+        return [f"graph {i}" for i in range(len(self.graphs))]
+
+    @property
+    def sites(self) -> np.ndarray | None:
+        """(g,) sites as words, or None."""
+        groups = self.graphs.groups
+        return None if groups is None else np.array([str(site) for site in groups])
+
+    def class_name(self, label: Any) -> str:
+        """What readers call a label."""
+        return str(self.class_names.get(label, label))
+
+    @property
+    def class_labels(self) -> list[str]:
+        """(k,) names of the classes."""
+        return [self.class_name(label) for label in self.classes.tolist()]
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """(g,) numbers of the most probable classes."""
+        return self.probabilities.argmax(1)
+
+    @property
+    def truth(self) -> np.ndarray:
+        """(g,) numbers of the true classes, −1 where the label is missing or unknown to the model."""
+        if self.graphs.y is None:
+            return np.full(len(self.graphs), -1)
+        number = {label: k for k, label in enumerate(self.classes.tolist())}
+        return np.array([number.get(label, -1) for label in self.graphs.y.tolist()])
+
+    @property
+    def scored(self) -> np.ndarray:
+        """(g,) bool: labelled and, where that is known, not trained on."""
+        labelled = self.truth >= 0
+        return labelled if self.held_out is None else labelled & np.asarray(self.held_out, bool)
+
+
+def report_of(
+    model: Any,
+    graphs: GraphSet | Cohort,
+    cohort: Cohort | None = None,
+    results: pd.DataFrame | None = None,
+    audit: Audit | None = None,
+    *,
+    explanations: Explanations | None = None,
+    held_out: np.ndarray | None = None,
+    class_names: Mapping[Any, str] | None = None,
+    exclusions: Sequence[str] = (),
+    title: str | None = None,
+    random_state: int = 0,
+) -> ReportData:
+    """Explain graphs with a fitted model and gather what its report shows.
+
+    Parameters
+    ----------
+    model : fitted classifier of graphs with ``explain``, a `CohortClassifier` or a pipeline that ends in one
+    graphs : graphs to explain; or a cohort, which becomes graphs by the model's own steps or, for a bare
+        classifier, by `Connectivity` and `ConnectomeGraphs`
+    cohort : the cohort behind the graphs: its demographic table and its atlas's colours are shown
+    results : rows of `evaluate` on these data, the baselines among them
+    audit : what `audit` found in the cohort
+    explanations : of the graphs, from `make_explainer`, where the model has no ``explain`` of its own
+    held_out : (g,) bool, graphs the model was not trained on; only these are scored. A `CohortClassifier`
+        knows by itself whom of a cohort it was trained on
+    class_names : label → name, for instance ``{0: "TD", 1: "ASD"}``
+    exclusions : lines on who was left out and why
+    random_state : of the edges taken away by chance
+    """
+    if isinstance(graphs, Cohort):
+        cohort = graphs if cohort is None else cohort
+        if held_out is None and isinstance(model, CohortClassifier):
+            held_out = ~model.trained_on(graphs)
+    classifier, graphs = _as_graphs(model, graphs)
+    if cohort is not None and len(cohort) != len(graphs):
+        raise ValueError(
+            f"the cohort has {len(cohort)} subjects and there are {len(graphs)} graphs; give the same."
+        )
+    if not len(graphs):
+        raise ValueError("a report needs at least one graph to explain, got none.")
+    if explanations is None:
+        if not hasattr(classifier, "explain"):
+            raise ValueError(
+                f"{type(classifier).__name__} does not explain its decisions; pass explanations="
+                'make_explainer("gnn-explainer").fit(model, graphs).explain(graphs).'
+            )
+        explanations = classifier.explain(graphs)
+    probabilities = np.asarray(classifier.predict_proba(graphs))
+    digest = getattr(classifier, "training_digest_", None)
+    same = digest is not None and digest == graphs.digest()
+    all_seen = same if held_out is None else not np.any(held_out)
+    more = {} if title is None else {"title": title}
+    return ReportData(
+        explanations,
+        np.asarray(classifier.classes_),
+        probabilities,
+        member_probabilities(classifier, graphs),
+        removal(classifier, explanations, random_state=random_state),
+        None if all_seen or held_out is None else np.asarray(held_out, bool),
+        trained_on=all_seen,
+        results=results,
+        audit=audit,
+        demographics=None if cohort is None else cohort.summary(dict(class_names or {})),
+        exclusions=tuple(exclusions),
+        class_names=dict(class_names or {}),
+        colours=_colours(cohort),
+        settings=dict(getattr(classifier, "settings_", {})),
+        facts=_facts(classifier, digest),
+        **more,
+    )
+
+
+def member_probabilities(classifier: Any, graphs: GraphSet) -> np.ndarray | None:
+    """(m, g, k) what each member of a committee says by itself; None where there is no committee."""
+    network = getattr(classifier, "network_", None)
+    if not isinstance(network, Committee):
+        return None
+    said = []
+    for member in network.members:
+        alone = copy.copy(classifier)
+        alone.network_ = member
+        said.append(alone.predict_proba(graphs))
+    return np.stack(said)
+
+
+def removal(
+    classifier: Any, explanations: Explanations, shares: Sequence[float] = SHARES, random_state: int = 0
+) -> Removal:
+    """Take edges away from every graph, the heaviest or as many by chance, and ask the classifier again."""
+    graphs = explanations.graphs
+    rng = np.random.default_rng(random_state)
+    by_chance = Explanations(graphs, [rng.random(n) for n in graphs.n_edges])
+    target = np.asarray(classifier.predict_proba(graphs)).argmax(1)
+    left = np.empty((2, len(shares), len(graphs)))
+    for row, ranked in zip(left, (explanations, by_chance), strict=True):
+        for k, share in enumerate(shares):
+            kept = graphs.with_edges([~mask for mask in heaviest_edges(ranked, share)]) if share else graphs
+            row[k] = np.asarray(classifier.predict_proba(kept))[np.arange(len(graphs)), target]
+    return Removal(np.array(shares, float), *left)
+
+
+# ----------------------------------------------------------------------- helpers
+
+
+def _as_graphs(model: Any, data: GraphSet | Cohort) -> tuple[Any, GraphSet]:
+    """The classifier at the end of a model, and the data as it sees them."""
+    if isinstance(model, CohortClassifier):
+        return model.classifier_, model.to_graphs(data) if isinstance(data, Cohort) else data
+    if isinstance(model, Pipeline):
+        steps, model = model[:-1], model[-1]
+        if not isinstance(data, GraphSet):
+            data = steps.transform(data)
+    if isinstance(data, Cohort):
+        from cignn.connectome import Connectivity, ConnectomeGraphs
+
+        data = ConnectomeGraphs().transform(Connectivity().fit(data).transform(data))
+    if not isinstance(data, GraphSet):
+        raise TypeError(f"a report is made of a GraphSet or a Cohort, got {type(data).__name__}.")
+    return model, data
+
+
+def _colours(cohort: Cohort | None) -> str | dict[str, str]:
+    """The figures' own colours, unless the atlas has others than the paper's."""
+    given = {} if cohort is None or cohort.atlas is None else dict(cohort.atlas.colours)
+    return given if any(SYSTEMS.get(name) != colour for name, colour in given.items()) else "safe"
+
+
+def _facts(classifier: Any, digest: str | None) -> dict[str, Any]:
+    import platform
+
+    import sklearn
+    import torch
+
+    facts = {"model": type(classifier).__name__}
+    if digest is not None:
+        facts["fingerprint of the training data"] = digest
+    if getattr(classifier, "best_epoch_", None) is not None:
+        facts["epoch chosen on validation data"] = str(classifier.best_epoch_)
+    versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
+    return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}

@@ -1,0 +1,132 @@
+// The page of one graph.
+const SUBJECTS = REPORT.subjects;
+const whole = document.getElementById("whole");
+const one = document.getElementById("one");
+
+function openSubject(i) {
+  const nodes = nodesOf(i);
+  const edges = edgesOf(i);
+  const title = element("h2", { id: "one-title", tabindex: "-1" }, SUBJECTS.name[i]);
+  const last = SUBJECTS.name.length - 1;
+  const link = (to, words) => (to < 0 || to > last ? null : element("a", { href: `#subject-${to}` }, words));
+  const ways = element("nav", { "aria-label": `Other ${REPORT.unit}s`, class: "facts" }, element("a", { href: "#subjects" }, `All ${REPORT.unit}s`), link(i - 1, "Previous"), link(i + 1, "Next"));
+  one.replaceChildren(element("div", { class: "one-head" }, title, ways), factsOf(i), probabilitySection(i), removalSection(i), edgeSections(i, nodes, edges));
+  whole.hidden = true;
+  one.hidden = false;
+  Viewer.all.forEach((viewer) => one.contains(viewer.root) && viewer.draw());
+  document.title = `${SUBJECTS.name[i]} – ${TITLE}`;
+  title.focus({ preventScroll: true });
+  window.scrollTo({ top: 0, behavior: "instant" });
+}
+
+function closeSubject() {
+  if (one.hidden) return;
+  for (const made of [Viewer.all, DataTable.all]) made.forEach((item) => one.contains(item.root) && made.delete(item));
+  one.hidden = true;
+  one.replaceChildren();
+  whole.hidden = false;
+  document.title = TITLE;
+  Viewer.all.forEach((viewer) => viewer.draw());
+}
+
+function factsOf(i) {
+  const facts = [["predicted", REPORT.classes[SUBJECTS.predicted[i]]]];
+  if (SUBJECTS.truth) {
+    const truth = SUBJECTS.truth[i];
+    facts.push(["label", truth < 0 ? "not known" : REPORT.classes[truth]]);
+    if (truth >= 0) facts.push(["prediction", truth === SUBJECTS.predicted[i] ? "right" : "wrong"]);
+  }
+  if (SUBJECTS.site) facts.push(["site", SUBJECTS.site[i]]);
+  if (SUBJECTS.held_out) facts.push(["trained on", SUBJECTS.held_out[i] ? "no" : "yes"]);
+  else if (REPORT.trained_on) facts.push(["trained on", "yes"]);
+  for (const [name, column] of Object.entries(SUBJECTS.columns)) facts.push([name, column[i]]);
+  return element("dl", { class: "facts" }, ...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+}
+
+function probabilitySection(i) {
+  const members = SUBJECTS.members && SUBJECTS.members[i];
+  const out = element("section", { "aria-label": "Probability" }, element("h3", {}, "Probability"), probabilityBars(REPORT.classes, SUBJECTS.probability[i], members));
+  if (members) out.append(element("p", { class: "quiet" }, `Dots are the ${members.length} networks of the committee, trained apart; the interval is their range.`));
+  const words = calibrationWords(i);
+  if (words) out.append(element("p", { class: "quiet" }, words));
+  if (SUBJECTS.held_out ? !SUBJECTS.held_out[i] : REPORT.trained_on) {
+    out.append(element("p", { class: "notice" }, `The model was trained on this ${REPORT.unit}: its probability is surer than it would be on a new one.`));
+  }
+  return out;
+}
+
+function calibrationWords(i) {
+  const two = REPORT.classes.length === 2;
+  const given = two ? SUBJECTS.probability[i][1] : Math.max(...SUBJECTS.probability[i]);
+  const bin = REPORT.calibration.find(([low, high]) => given >= low && (given < high || high >= 1));
+  if (!bin) return REPORT.calibration.length ? `No ${REPORT.unit} that was scored had a probability near ${number(given)}: how far to trust it is not known.` : "";
+  const [low, high, n, value, from, to] = bin;
+  const what = two ? `were ${REPORT.classes[1]}` : "were what was predicted";
+  return `Calibration: of the ${n} scored ${REPORT.unit}s with a probability ${two ? `of ${REPORT.classes[1]} ` : ""}between ${number(low, 1)} and ${number(high, 1)}, ${Math.round(100 * value)} % ${what} (95 % interval ${Math.round(100 * from)} to ${Math.round(100 * to)} %).`;
+}
+
+function removalSection(i) {
+  if (!REPORT.removal) return null;
+  const { shares } = REPORT.removal;
+  const [heavy, chance] = [REPORT.removal.heaviest[i], REPORT.removal.chance[i]];
+  const name = REPORT.classes[SUBJECTS.predicted[i]];
+  const row = (k) => element("tr", {}, element("th", { scope: "row" }, `${Math.round(100 * shares[k])} %`), element("td", { class: "number" }, number(heavy[k])), element("td", { class: "number" }, number(chance[k])));
+  const head = ["edges taken away", "heaviest first", "by chance"].map((text, k) => element("th", { scope: "col", class: k ? "number" : null }, text));
+  const table = element("table", { class: "removal" }, element("caption", {}, `Probability of ${name}`), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...shares.map((_, k) => row(k))));
+  const legend = element("p", { class: "legend" }, key("", "heaviest first"), key("dashed", "by chance"));
+  return element("section", { "aria-label": "Without its heaviest edges" }, element("h3", {}, "Without its heaviest edges"), element("div", { class: "pair" }, element("figure", {}, removalChart(shares, heavy, chance, `Probability of ${name}`), legend), table));
+}
+
+function edgeSections(i, nodes, edges) {
+  const mean = GROUP ? GROUP.sets[0].weight : null;
+  const rows = edges.w.map((weight, e) => {
+    const id = edges.id[e];
+    const known = mean && id >= 0;
+    return {
+      source: nodes.names[edges.s[e]],
+      target: nodes.names[edges.t[e]],
+      systems: nodes.system ? [systemName(nodes, edges.s[e]), systemName(nodes, edges.t[e])] : null,
+      weight,
+      mean: known ? mean[id] : null,
+      deviation: known ? GROUP.deviation[id] : null,
+      z: known && GROUP.deviation[id] > 1e-6 ? (weight - mean[id]) / GROUP.deviation[id] : NaN,
+      connectivity: edges.c[e],
+    };
+  });
+  const out = document.createDocumentFragment();
+  const against = GROUP ? " beside the group's" : "";
+  const top = rows.slice().sort((a, b) => b.weight - a.weight).slice(0, 12);
+  const first = element("section", { "aria-label": `Heaviest edges${against}` }, element("h3", {}, `Heaviest edges${against}`));
+  if (rows.length) {
+    first.append(edgeBars(top));
+    if (GROUP) first.append(element("p", { class: "quiet" }, `Bars: this ${REPORT.unit}. Dots and lines: mean and standard deviation over all ${SUBJECTS.name.length} ${REPORT.unit}s.`));
+  } else first.append(element("p", {}, "This graph has no edges."));
+  const place = element("div", { id: "one-view" });
+  out.append(first, element("section", { "aria-label": "Its edges" }, element("h3", {}, "Its edges"), place));
+  const viewer = new Viewer(place, nodes, { label: `Edges of ${SUBJECTS.name[i]}`, count: Math.min(60, rows.length) });
+  viewer.setEdges(edges);
+  const columns = [
+    { label: "source", value: (row) => row.source },
+    { label: "target", value: (row) => row.target },
+  ];
+  columns.push({ label: "weight", numeric: true, value: (row) => row.weight, cell: (row) => bar(row.weight, row.mean) });
+  if (GROUP) {
+    columns.push({ label: "group mean", numeric: true, value: (row) => row.mean });
+    columns.push({ label: "z", numeric: true, value: (row) => row.z, digits: 1, note: "distance from the group's mean in its standard deviations" });
+  }
+  if (REPORT.weighted) columns.push({ label: "connectivity", numeric: true, value: (row) => row.connectivity });
+  if (nodes.system) columns.push({ label: "systems", value: (row) => row.systems.join(" – ") });
+  const holder = element("div", { id: "one-table" });
+  const sort = [columns.findIndex((column) => column.label === "weight"), false];
+  out.append(element("section", { "aria-label": "Table of its edges" }, element("h3", {}, "Table of its edges"), REPORT.kept ? element("p", { class: "quiet" }, `Only its ${REPORT.kept} heaviest edges are kept in this file.`) : null, holder));
+  new DataTable(holder, { caption: `Edges of ${SUBJECTS.name[i]}`, columns, rows, sort, size: 15, file: `${fileName(SUBJECTS.name[i])}_edges.csv` });
+  return out;
+}
+
+const fileName = (text) => text.replace(/[^\p{L}\p{N}._-]+/gu, "_").slice(0, 60) || REPORT.unit;
+
+function bar(value, tick = null) {
+  const track = element("span", { class: "bar", "aria-hidden": "true" }, element("i", { style: `width:${share(value)}` }));
+  if (tick !== null) track.append(element("b", { style: `left:${share(tick)}` }));
+  return element("span", {}, track, number(value));
+}

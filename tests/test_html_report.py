@@ -1,0 +1,675 @@
+"""The HTML report, opened in a browser: what is drawn, sorted, filtered, exported, and what must not happen."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
+from cignn.connectome import ConnectomeGraphs
+from cignn.datasets import make_ba2motifs, make_cohort
+from cignn.evaluation import Audit, Finding
+from cignn.report import ReportData, report_of, write_report
+from cignn.report.embedding import group_of, records
+from cignn.report.html import embedded_json, render_report
+from cignn.report.performance import calibration_bins, mean_interval, method_tables, own_scores, site_rows
+from cignn.report.report_data import Removal
+
+HOSTILE = "<script>window.hacked = 1</script>"
+IMAGE = '"><img src=x onerror="window.hacked = 2">'
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None, reason="chromium and chromedriver are not installed"
+)
+N = 24  # subjects
+
+
+def fabricated(n: int = N, n_rois: int = 116, **changes: Any) -> ReportData:
+    """A report of a simulated cohort whose explanations are drawn, not learnt."""
+    cohort = make_cohort(n, n_rois, kind="matrices", n_edges=10, random_state=0)
+    graphs = ConnectomeGraphs().transform(cohort)
+    rng = np.random.default_rng(0)
+    base = rng.random(graphs.n_edges[0]) ** 3
+    weights = [np.clip(base + rng.normal(0, 0.03, len(base)), 0, 1) for _ in range(n)]
+    probability = rng.random((2, n))
+    shares = np.array([0, 0.05, 0.1, 0.2, 0.5])
+    members = np.stack([1 - probability, probability], -1)
+    mean = members.mean(0)
+    heaviest = mean.max(1) * (1 - shares[:, None])
+    data = ReportData(
+        Explanations(graphs, weights),
+        np.array([0, 1]),
+        mean,
+        members,
+        Removal(shares, heaviest, np.broadcast_to(mean.max(1), heaviest.shape)),
+        held_out=np.arange(n) % 2 == 0,
+        class_names={0: "control", 1: "patient"},
+        settings={"keep": 0.3},
+        facts={"model": "CIGNNClassifier"},
+        demographics=cohort.summary(),
+    )
+    return replace(data, **changes)
+
+
+def hostile_data() -> ReportData:
+    """Names, sites, labels and everything else as an attacker would write them."""
+    data = fabricated()
+    graphs = data.graphs
+    names = [IMAGE if i == 1 else name for i, name in enumerate(graphs.node_names)]
+    names[0] = HOSTILE
+    subjects = np.array([HOSTILE, "=1+1", *(f"sub-{i}" for i in range(2, N))], dtype=object)
+    systems = np.array([IMAGE if s == "VN" else s for s in graphs.node_meta["system"]], dtype=object)
+    evil = GraphSet(
+        graphs._store,
+        graphs.y,
+        np.array([HOSTILE, *(["a & b"] * (N - 1))], dtype=object),
+        names,
+        {"subject": subjects, IMAGE: np.array([HOSTILE] * N, dtype=object)},
+        {**graphs.node_meta, "system": systems},
+    )
+    rows = [{"method": HOSTILE, "data": IMAGE, "protocol": HOSTILE, "metric": "accuracy", "value": 0.5}]
+    finding = Finding(HOSTILE, "serious", 1.0, "x", IMAGE, HOSTILE)
+    return replace(
+        data,
+        explanations=Explanations(evil, data.explanations.edge_weights),
+        class_names={0: HOSTILE, 1: IMAGE},
+        results=pd.DataFrame(rows),
+        audit=Audit([finding], N),
+        exclusions=[HOSTILE],
+        settings={HOSTILE: IMAGE},
+        facts={IMAGE: HOSTILE},
+        title=HOSTILE,
+        demographics=pd.DataFrame({HOSTILE: [IMAGE]}),
+    )
+
+
+# ----------------------------------------------------------------------------- in a browser
+
+
+class Page:
+    """A browser with a report open."""
+
+    def __init__(self, driver: Any, downloads: Path) -> None:
+        self.driver, self.downloads = driver, downloads
+
+    def open(self, path: Path, fragment: str = "") -> Page:
+        self.driver.get("about:blank")
+        self.driver.get(path.as_uri() + fragment)
+        assert self.js("return document.documentElement.dataset.ready") == "yes"
+        return self
+
+    def js(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def texts(self, selector: str) -> list[str]:
+        return self.js(
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector
+        )
+
+    def text(self, selector: str) -> str:
+        return self.texts(selector)[0]
+
+    def click(self, selector: str) -> None:
+        self.js("document.querySelector(arguments[0]).click()", selector)
+
+    def set(self, selector: str, value: Any) -> None:
+        script = "const e = document.querySelector(arguments[0]); e.value = arguments[1];"
+        self.js(
+            script + "e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change'));",
+            selector,
+            value,
+        )
+
+    def drawn(self, selector: str = "#group-viewer") -> int:
+        return int(self.js("return document.querySelector(arguments[0]).dataset.edges", selector))
+
+    def column(self, table: str, k: int) -> list[str]:
+        return self.texts(f"{table} tbody td:nth-child({k + 1})")
+
+    def saved(self, name: str) -> bytes:
+        file = self.downloads / name
+        for _ in range(100):
+            if file.exists():
+                return file.read_bytes()
+            time.sleep(0.05)
+        raise AssertionError(f"{name} was not saved; there are {[p.name for p in self.downloads.iterdir()]}")
+
+    def pixels(self, selector: str) -> str:
+        return self.js("return document.querySelector(arguments[0] + ' canvas').toDataURL()", selector)
+
+    def complaints(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def requests(self) -> list[str]:
+        """Every address asked for since the last call, but for the file itself."""
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        return [url for url in sent if not url.startswith(("file:", "data:", "blob:", "about:"))]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("chromium and chromedriver are not installed")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-dev-shm-usage",
+        "--window-size=1280,900",
+    ):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    downloads = tmp_path_factory.mktemp("downloads")
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    allow = {"behavior": "allow", "downloadPath": str(downloads)}
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", allow)
+    yield Page(driver, downloads)
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(tmp_path_factory.mktemp("report") / "report.html", fabricated())
+
+
+@needs_browser
+def test_nothing_complains_and_nothing_is_fetched(page: Page, report: Path) -> None:
+    page.requests(), page.complaints()
+    page.open(report)
+    page.open(report, "#subject-3")
+    assert page.text("#one-title") == "sub-0004"
+    assert page.complaints() == []
+    assert page.requests() == []
+    assert page.js("return performance.getEntriesByType('resource').map(e => e.name)") in ([], ["data:,"])
+
+
+@needs_browser
+def test_the_page_may_not_run_or_fetch_anything_else(page: Page, report: Path) -> None:
+    page.open(report)
+    page.js(
+        "const s = document.createElement('script'); s.textContent = 'window.hacked = 3'; document.body.append(s)"
+    )
+    assert page.js("return window.hacked") is None
+    failed = "const done = arguments[0]; fetch('http://localhost:9/').then(() => done('went'), () => done('refused'))"
+    assert page.driver.execute_async_script(failed) == "refused"
+    assert any("Content Security Policy" in line for line in page.complaints())
+    page.requests()
+
+
+@needs_browser
+def test_the_slider_changes_how_many_edges_are_drawn(page: Page, report: Path) -> None:
+    page.open(report)
+    slider = "#group-viewer .threshold"
+    before = page.pixels("#group-viewer")
+    counts = []
+    for value in (0, 300, 600, 1000):
+        page.set(slider, value)
+        counts.append(page.drawn())
+        assert page.text("#group-viewer .shown").startswith(f"{counts[-1]} of 6670 edges")
+        spoken = page.js("return document.querySelector(arguments[0]).getAttribute('aria-valuetext')", slider)
+        assert spoken == page.text("#group-viewer .shown")
+    assert counts[0] == 1 and counts[-1] == 6670
+    assert counts == sorted(set(counts))
+    assert page.pixels("#group-viewer") != before
+
+
+@needs_browser
+def test_the_threshold_named_is_that_of_the_lightest_edge_drawn(page: Page, report: Path) -> None:
+    page.open(report)
+    page.set("#group-viewer .threshold", 500)
+    count = page.drawn()
+    mean = np.sort(fabricated().explanations.mean().edge_weights)[::-1]
+    assert f"weight {mean[count - 1]:.2f} or more" in page.text("#group-viewer .shown")
+
+
+@needs_browser
+def test_systems_left_out_take_their_edges_with_them(page: Page, report: Path) -> None:
+    page.open(report)
+    page.set("#group-viewer .threshold", 1000)
+    systems = fabricated().graphs.node_meta["system"]
+    (box,) = [k for k, name in enumerate(page.texts("#group-viewer fieldset label")) if name == "SMN"]
+    page.click(f"#group-viewer fieldset label:nth-child({box + 1}) input")
+    left = int((systems != "SMN").sum())
+    assert page.drawn() == left * (left - 1) // 2
+    assert int(page.js("return document.querySelector('#group-viewer').dataset.nodes")) == left
+    page.js("[...document.querySelectorAll('#group-viewer .small button')][1].click()")
+    assert page.drawn() == 0
+    assert "0 of 0 edges" in page.text("#group-viewer .shown")
+    page.js("[...document.querySelectorAll('#group-viewer .small button')][0].click()")
+    assert page.drawn() == 6670
+
+
+@needs_browser
+def test_a_node_tells_its_name_under_the_pointer_and_by_key(page: Page, report: Path) -> None:
+    from selenium.webdriver import ActionChains, Keys
+
+    page.open(report)
+    names = set(fabricated().graphs.node_names)
+    canvas = page.driver.find_element("css selector", "#group-viewer canvas")
+    page.js(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'}); arguments[0].focus()", canvas
+    )
+    turned = page.pixels("#group-viewer")
+    ActionChains(page.driver).send_keys(Keys.ARROW_LEFT).perform()
+    assert page.pixels("#group-viewer") != turned
+    ActionChains(page.driver).send_keys("n").perform()
+    said = page.text("#group-viewer .said")
+    assert said.split(" (")[0] in names
+    turned = page.pixels("#group-viewer")
+    ActionChains(page.driver).drag_and_drop_by_offset(canvas, 60, 20).perform()
+    assert page.pixels("#group-viewer") != turned
+    found = ""
+    for x in range(-140, 141, 14):  # somewhere on this line lies an edge or a node
+        ActionChains(page.driver).move_to_element_with_offset(canvas, x, 0).perform()
+        if not page.js("return document.querySelector('#group-viewer .tip').hidden"):
+            found = page.text("#group-viewer .tip")
+            break
+    assert any(name in found for name in names)
+
+
+@needs_browser
+def test_the_table_sorts_filters_turns_and_exports(page: Page, report: Path) -> None:
+    page.open(report)
+    ex = fabricated().explanations
+    table = "#edge-table"
+    heaviest = ex.mean().top_edges(25)
+    assert page.column(table, 0) == list(heaviest["source"])
+    assert page.column(table, 1) == list(heaviest["target"])
+    head = f"{table} thead th:nth-child(3)"
+    assert (
+        page.js("return document.querySelector(arguments[0]).getAttribute('aria-sort')", head) == "descending"
+    )
+    page.click(f"{head} button")
+    assert (
+        page.js("return document.querySelector(arguments[0]).getAttribute('aria-sort')", head) == "ascending"
+    )
+    rising = [float(text) for text in page.column(table, 2)]
+    assert rising == sorted(rising) and rising[0] < 0.1
+    page.click(f"{table} thead th:nth-child(1) button")
+    words = page.column(table, 0)
+    assert words == sorted(words, key=str.lower)
+    assert page.text(f"{table} .count") == "1 to 25 of 6670"
+    page.click(f"{table} .after")
+    assert page.text(f"{table} .count") == "26 to 50 of 6670"
+
+    page.set(f"{table} input[type=search]", "precuneus_l HIPPOCAMPUS_r")
+    assert page.text(f"{table} .count") == "1 to 1 of 1 (6670 in all)"
+    page.set(f"{table} input[type=search]", "hippocampus_r")
+    assert page.text(f"{table} .count").endswith("of 115 (6670 in all)")
+    page.click(f"{table} .export")
+    saved = page.saved("edges.csv")
+    frame = pd.read_csv(pd.io.common.BytesIO(saved), encoding="utf-8-sig")
+    assert len(frame) == 115
+    assert list(frame)[:3] == ["source", "target", "weight"] and {"source system", "connectivity"} <= set(
+        frame
+    )
+    assert ((frame["source"] == "Hippocampus_R") | (frame["target"] == "Hippocampus_R")).all()
+    all_edges = ex.mean().table().set_index(["source", "target"])["weight"]
+    mine = frame.set_index(["source", "target"])["weight"]
+    np.testing.assert_allclose(mine, all_edges.loc[mine.index], atol=1e-5)
+    page.set(f"{table} input[type=search]", "nowhere")
+    assert page.texts(f"{table} .empty") == ["Nothing found."]
+
+
+@needs_browser
+def test_the_class_means_can_be_chosen(page: Page, report: Path) -> None:
+    page.open(report)
+    assert page.texts("#group-set option") == ["all (24)", "control (12)", "patient (12)"]
+    before = page.pixels("#group-viewer")
+    page.set("#group-set", "2")
+    assert page.pixels("#group-viewer") != before
+
+
+@needs_browser
+def test_a_subject_has_a_page(page: Page, report: Path) -> None:
+    data = fabricated()
+    page.open(report)
+    page.click("#subject-table tbody tr:nth-child(6) a")
+    page.js("return 0")
+    assert page.text("#one-title") == "sub-0006"
+    assert page.js("return document.getElementById('whole').hidden")
+    assert page.js("return document.activeElement.id") == "one-title"
+    low, high = sorted(data.member_probabilities[:, 5, 1])
+    assert page.texts("#one .prob .value")[1] == f"{data.probabilities[5, 1]:.2f} ({low:.2f} to {high:.2f})"
+    assert any("Calibration:" in text or "not known" in text for text in page.texts("#one p.quiet"))
+    assert any("trained on this subject" in text for text in page.texts("#one p.notice"))  # odd ones are
+    rows = page.texts("#one .removal tbody tr")
+    assert [row[: row.index("%") + 1] for row in rows] == ["0 %", "5 %", "10 %", "20 %", "50 %"]
+    assert page.column("#one-table", 0)[:3] == list(data.explanations[5].top_edges(3)["source"])
+    against = data.explanations.against_group(5, slice(None)).iloc[:3]
+    np.testing.assert_allclose(
+        [float(t) for t in page.column("#one-table", 2)[:3]], against["weight"], atol=0.008
+    )
+    np.testing.assert_allclose(
+        [float(t) for t in page.column("#one-table", 3)[:3]], against["group_mean"], atol=0.006
+    )
+    before = page.drawn("#one-view")
+    page.set("#one-view .threshold", 1000)
+    assert page.drawn("#one-view") == 6670 != before
+    page.js("location.hash = '#subjects'")
+    for _ in range(100):
+        if not page.js("return document.getElementById('whole').hidden"):
+            break
+        time.sleep(0.02)
+    assert page.js("return document.getElementById('one').hidden")
+
+
+@needs_browser
+def test_hostile_text_is_shown_and_not_run(page: Page, tmp_path: Path) -> None:
+    page.complaints()
+    path = write_report(tmp_path / "hostile.html", hostile_data())
+    page.open(path)
+    assert page.driver.title == HOSTILE
+    assert page.text("h1") == HOSTILE
+    for shown in (HOSTILE, IMAGE):
+        assert (
+            shown in page.text("#data")
+            and shown in page.text("#performance")
+            and shown in page.text("#settings")
+        )
+    assert HOSTILE in page.column("#subject-table", 0)
+    page.set("#edge-table input[type=search]", "window.hacked")
+    named = set(page.column("#edge-table", 0))
+    assert named & {HOSTILE, IMAGE}
+    assert IMAGE in page.texts("#group-viewer fieldset label")
+    page.click("#edge-table .export")
+    assert HOSTILE.encode() in page.saved(
+        "edges.csv" if not (page.downloads / "edges.csv").exists() else "edges (1).csv"
+    )
+    page.click("#subject-table .export")
+    assert b'"\'=1+1"' in page.saved("subjects.csv")  # no formula for a spreadsheet
+    page.open(path, "#subject-0")
+    assert page.text("#one-title") == HOSTILE
+    for fragment in ("", "#subject-0"):
+        page.open(path, fragment)
+        assert page.js("return window.hacked") is None
+        assert page.js("return document.scripts.length") == 3
+        assert page.js("return document.querySelectorAll('img, [onerror], iframe, object').length") == 0
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_graphs_that_are_not_aligned_have_pages_with_their_own_nodes(page: Page, tmp_path: Path) -> None:
+    page.complaints()
+    graphs = make_ba2motifs(6, random_state=0)
+    rng = np.random.default_rng(0)
+    weights = [rng.random(n) for n in graphs.n_edges]
+    data = ReportData(Explanations(graphs, weights), np.array([0, 1]), np.full((6, 2), 0.5))
+    page.open(write_report(tmp_path / "motifs.html", data))
+    assert page.texts("#group-view, #edge-table") == []
+    page.open(tmp_path / "motifs.html", "#subject-2")
+    assert page.text("#one-title") == "graph 2"
+    page.set("#one-view .threshold", 1000)
+    assert page.drawn("#one-view") == graphs.n_edges[2]
+    assert page.text("#one-table .count").endswith(f"of {graphs.n_edges[2]}")
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_nodes_without_places_are_drawn_on_a_ring(page: Page, tmp_path: Path) -> None:
+    page.complaints()
+    page.open(write_report(tmp_path / "flat.html", fabricated(n_rois=20)))
+    assert page.texts("#group-viewer .views") == []
+    assert page.drawn() == 60
+    page.open(tmp_path / "flat.html", "#subject-1")
+    assert page.drawn("#one-view") == 60
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_it_fits_a_phone_and_prints_light_with_more_rows(page: Page, report: Path) -> None:
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        for fragment in ("", "#subject-1"):
+            page.open(report, fragment)
+            assert page.js("return document.documentElement.scrollWidth") <= 390
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.open(report)
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    back = "return getComputedStyle(document.body).backgroundColor"
+    assert page.js(back) == "rgb(20, 23, 27)"
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", **dark})
+    assert page.js(back) == "rgb(255, 255, 255)"
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    page.js(
+        "window.rows = 0; window.addEventListener('beforeprint', () => window.rows = document.querySelectorAll('#edge-table tbody tr').length)"
+    )
+    pdf = base64.b64decode(page.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+    assert pdf.startswith(b"%PDF")
+    assert page.js("return window.rows") == 40
+    assert len(page.column("#edge-table", 0)) == 25
+
+
+@needs_browser
+def test_everything_to_operate_has_a_name(page: Page, report: Path) -> None:
+    for fragment in ("", "#subject-1"):
+        page.open(report, fragment)
+        nameless = page.js(
+            """return [...document.querySelectorAll('button, input, select, canvas, svg[role=img], [role=region]')]
+            .filter(e => !(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim()))
+            .map(e => e.outerHTML.slice(0, 80))"""
+        )
+        assert nameless == []
+        unheaded = page.js(
+            "return [...document.querySelectorAll('table')].filter(t => !t.querySelector('th[scope]')).length"
+        )
+        assert unheaded == 0
+        ids = page.js("return [...document.querySelectorAll('[id]')].map(e => e.id)")
+        assert len(ids) == len(set(ids))
+        broken = page.js(
+            """return [...document.querySelectorAll('[aria-describedby], [aria-labelledby]')].flatMap(e =>
+            (e.getAttribute('aria-describedby') || e.getAttribute('aria-labelledby')).split(' '))
+            .filter(id => !document.getElementById(id))"""
+        )
+        assert broken == ([] if fragment else ["one-title"])  # the subject's title comes with the subject
+
+
+@needs_browser
+def test_a_thousand_subjects_stay_below_30_mb(page: Page, tmp_path: Path) -> None:
+    small = fabricated(40)
+    index = np.arange(1000) % 40
+    many = replace(
+        small,
+        explanations=small.explanations[index],
+        probabilities=small.probabilities[index],
+        member_probabilities=small.member_probabilities[:, index],
+        removal=Removal(
+            small.removal.shares, small.removal.heaviest[:, index], small.removal.chance[:, index]
+        ),
+        held_out=None,
+    )
+    path = write_report(tmp_path / "large.html", many)
+    assert path.stat().st_size < 30e6
+    started = time.perf_counter()
+    page.open(path)
+    opened = time.perf_counter() - started
+    assert page.text("#subject-table .count").endswith("of 1000")
+    started = time.perf_counter()
+    page.open(path, "#subject-999")
+    print(
+        f"\n1000 subjects: {path.stat().st_size / 1e6:.1f} MB, opened in {opened:.2f} s, "
+        f"with a subject in {time.perf_counter() - started:.2f} s"
+    )
+    assert page.drawn("#one-view") == 60
+
+
+# ------------------------------------------------------------------------ without a browser
+
+
+def test_a_fitted_model_gives_a_report(tmp_path: Path) -> None:
+    cohort = make_cohort(40, 20, kind="matrices", n_edges=6, effect=0.8, random_state=0)
+    quick = CIGNNClassifier(epochs=3, generative_epochs=1, members=2, random_state=0)
+    model = CohortClassifier(quick).fit(cohort[:30])
+    data = report_of(model, cohort, class_names={0: "control", 1: "patient"})
+    assert data.held_out.tolist() == [False] * 30 + [True] * 10
+    np.testing.assert_allclose(data.member_probabilities.mean(0), data.probabilities, atol=1e-6)
+    np.testing.assert_allclose(data.removal.heaviest[0], data.probabilities.max(1))
+    assert data.removal.heaviest.shape == data.removal.chance.shape == (5, 40)
+    assert own_scores(data)["accuracy"].value == (data.predicted == data.truth)[30:].mean()
+    page = render_report(data)
+    assert "Scored on 10 subjects that it was not trained on." in page
+    assert "patient" in page and "not a medical device" in page
+    seen = report_of(model, cohort[:30])
+    assert seen.trained_on and seen.held_out is None
+    assert "trained on these very subjects" in render_report(seen)
+    graphs = model.to_graphs(cohort[30:])
+    assert "Whether some of them were trained on is not recorded" in render_report(
+        report_of(model.classifier_, graphs)
+    )
+    assert report_of(model.pipeline_, cohort[30:]).names == report_of(model, cohort[30:]).names
+    path = write_report(tmp_path / "new" / "report.html", data)
+    assert [p.name for p in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_model_without_explanations_asks_for_them() -> None:
+    class Silent:
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, graphs: GraphSet) -> np.ndarray:
+            return np.full((len(graphs), 2), 0.5)
+
+    graphs = make_ba2motifs(4, random_state=0)
+    with pytest.raises(ValueError, match="make_explainer"):
+        report_of(Silent(), graphs)
+    given = Explanations(graphs, [np.ones(n) for n in graphs.n_edges])
+    assert report_of(Silent(), graphs, explanations=given).member_probabilities is None
+
+
+def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
+    data = fabricated(4, 20)
+    with pytest.raises(ValueError, match=r"probabilities must be \(4, 2\)"):
+        replace(data, probabilities=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="held_out must have one truth per graph"):
+        replace(data, held_out=np.ones(3, bool))
+    with pytest.raises(ValueError, match=r"an .html file, got 'report.pdf'"):
+        write_report(tmp_path / "report.pdf", data)
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(ValueError, match="is a folder"):
+        write_report(tmp_path / "folder.html", data)
+    with pytest.raises(TypeError, match="GraphSet or a Cohort, got list"):
+        report_of(CIGNNClassifier(), [])
+
+
+def test_little_data_is_no_reason_to_fail() -> None:
+    data = fabricated(2, 6)
+    graphs = data.graphs
+    bare = GraphSet.from_arrays(np.stack([graphs[i].weights for i in range(2)]), aligned=True)
+    plain = ReportData(
+        Explanations(bare, data.explanations.edge_weights), np.array(["a", "b", "c"]), np.full((2, 3), 1 / 3)
+    )
+    page = render_report(plain)
+    assert "have no labels and no sites" in page and "No exclusions were recorded" in page
+    assert "No comparison with baselines was made" in page
+    one = ReportData(plain.explanations[[0]], plain.classes, plain.probabilities[:1])
+    assert "1 graph" in render_report(one)
+    strange = replace(
+        data, explanations=Explanations(graphs.with_y(["x", "y"]), data.explanations.edge_weights)
+    )
+    assert (strange.truth == -1).all() and own_scores(strange) == {} and calibration_bins(strange) == []
+    assert "nothing can be scored" in render_report(strange)
+
+
+def test_text_in_json_cannot_end_its_element() -> None:
+    value = {"</script><!--": ["\u2028", "&", '"', "<script>"]}
+    text = embedded_json(value)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == value
+
+
+def test_weights_survive_their_bytes() -> None:
+    data = fabricated(3, 20)
+    group = group_of(data)
+    dense = records(data, group)
+    assert dense.layout == "dense" and dense.kept is None
+    raw = base64.b64decode(dense.lines[1])
+    low, high, largest = np.frombuffer(raw[:12], "<f4")
+    n = len(group.edges)
+    codes = np.frombuffer(raw[12 : 12 + n], np.uint8).astype(float)
+    weights = low + (codes - 1) / 254 * (high - low)
+    np.testing.assert_allclose(weights, data.explanations.edge_weights[1], atol=0.002)
+    signed = np.frombuffer(raw[12 + n :], np.int8) / 127 * largest
+    np.testing.assert_allclose(signed, data.graphs.edge_values(1), atol=0.005)
+
+    tight = records(data, group, budget=3 * (16 + 6 * 120))
+    assert (tight.layout, tight.kept) == ("listed", 120)
+    raw = base64.b64decode(tight.lines[1])
+    assert np.frombuffer(raw[12:16], "<u4")[0] == 120
+    ends = np.frombuffer(raw[16 : 16 + 480], "<u2").reshape(2, 120).T
+    order = np.argsort(-data.explanations.edge_weights[1], kind="stable")[:120]
+    np.testing.assert_array_equal(ends, data.graphs.edges(1)[order])
+    assert "heaviest edges are kept" in render_report(data, budget=3000)
+
+
+def test_absent_edges_are_told_from_light_ones() -> None:
+    data = fabricated(3, 20)
+    keep = [np.ones(n, bool) for n in data.graphs.n_edges]
+    keep[0][5] = False
+    thinner = data.graphs.with_edges(keep)
+    weights = [np.zeros(int(n)) for n in thinner.n_edges]
+    sparse = replace(data, explanations=Explanations(thinner, weights))
+    codes = np.frombuffer(base64.b64decode(records(sparse, group_of(sparse)).lines[0])[12:], np.uint8)
+    assert codes[5] == 0 and (codes[:190] > 0).sum() == 189
+
+
+def test_intervals_of_methods_are_wider_where_training_sets_overlap() -> None:
+    rows = pd.DataFrame({"value": [0.6, 0.7, 0.8, 0.7]})
+    plain = mean_interval(rows)
+    assert plain.value == pytest.approx(0.7)
+    overlapping = mean_interval(rows.assign(n_train=80, n_validation=0, n_test=20))
+    assert overlapping.high - overlapping.low == pytest.approx(np.sqrt(2) * (plain.high - plain.low))
+    assert np.isnan(mean_interval(rows[:1]).low)
+    assert str(mean_interval(rows.assign(value=np.nan))) == "–"
+
+
+def test_methods_are_listed_best_first_and_failures_are_counted() -> None:
+    rows = [
+        ("poor", "accuracy", 0.5),
+        ("good", "accuracy", 0.9),
+        ("good", "roc_auc", 0.95),
+        ("poor", "error", np.nan),
+    ]
+    frame = pd.DataFrame(rows, columns=["method", "metric", "value"]).assign(data="d", protocol="kfold")
+    (table,) = method_tables(frame)
+    assert list(table.rows) == ["good", "poor"]
+    assert table.metrics == ["accuracy", "roc_auc"]
+    assert table.failed == {"poor": 1}
+    page = render_report(fabricated(4, 6, results=frame))
+    assert "poor: 1 run failed and is not in these means" in page
+    explained = frame.assign(explainer=["", "", "gnn-explainer", ""])
+    assert method_tables(explained)[0].metrics == ["accuracy"]
+    with pytest.raises(ValueError, match="no column 'metric'"):
+        method_tables(frame.drop(columns="metric"))
+
+
+def test_only_held_out_subjects_are_scored_at_every_site() -> None:
+    data = fabricated()
+    rows = site_rows(data)
+    assert sum(row.n for row in rows) == data.scored.sum() == N // 2
+    for row in rows:
+        here = data.scored & (data.sites == row.site)
+        assert row.accuracy.value == (data.predicted == data.truth)[here].mean()
+        assert 0 <= row.accuracy.low <= row.accuracy.value <= row.accuracy.high <= 1
+    assert sum(b.n for b in calibration_bins(data)) == N // 2
+    scores = own_scores(data)
+    assert all(s.low <= s.value <= s.high for name, s in scores.items() if name != "calibration_error")
+    assert np.isnan(scores["calibration_error"].low)
