@@ -248,13 +248,14 @@ class Viewer {
   // Screen places and depths (0 near, 1 far) of all nodes.
   project(width, height) {
     const [cy, sy, cp, sp] = [Math.cos(this.yaw), Math.sin(this.yaw), Math.cos(this.pitch), Math.sin(this.pitch)];
-    this.scale = ((Math.min(width, height) / 2 - 22) / (this.solid ? this.reach + 0.1 : 1)) * this.zoom;
+    const room = this.solid ? height - 40 : height; // the buttons lie at the bottom
+    this.scale = ((Math.min(width, room) / 2 - 22) / (this.solid ? this.reach + 0.1 : 1)) * this.zoom;
     this.at = this.places.map(([x, y, z]) => {
       const right = x * cy - y * sy;
       const far = x * sy + y * cy;
-      return [width / 2 + this.scale * right, height / 2 - this.scale * (z * cp + far * sp), far * cp - z * sp];
+      return [width / 2 + this.scale * right, room / 2 - this.scale * (z * cp + far * sp), far * cp - z * sp];
     });
-    this.middle = [width / 2, height / 2];
+    this.middle = [width / 2, room / 2];
   }
 
   // A pale shape around all nodes, and which way is which.
