@@ -106,8 +106,11 @@ class Page:
     def open(self, path: Path, fragment: str = "") -> Page:
         self.driver.get("about:blank")
         self.driver.get(path.as_uri() + fragment)
-        assert self.js("return document.documentElement.dataset.ready") == "yes"
-        return self
+        for _ in range(1000):  # the driver may come back while a large file is still being read
+            if self.js("return document.documentElement.dataset.ready") == "yes":
+                return self
+            time.sleep(0.02)
+        raise AssertionError(f"{path.name} did not get ready: {self.complaints()}")
 
     def js(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)
