@@ -645,7 +645,9 @@ def test_intervals_of_methods_are_wider_where_training_sets_overlap() -> None:
     assert plain.value == pytest.approx(0.7)
     overlapping = mean_interval(rows.assign(n_train=80, n_validation=0, n_test=20))
     assert overlapping.high - overlapping.low == pytest.approx(np.sqrt(2) * (plain.high - plain.low))
-    assert np.isnan(mean_interval(rows[:1]).low)
+    assert np.isnan(mean_interval(rows[:1]).low) and np.isnan(mean_interval(rows[:2]).low)
+    wild = mean_interval(pd.DataFrame({"value": [0.1, 0.9, 1.0], "metric": "accuracy"}))
+    assert wild.low == 0 and wild.high == 1
     assert str(mean_interval(rows.assign(value=np.nan))) == "–"
 
 

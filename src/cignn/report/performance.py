@@ -24,6 +24,7 @@ NAMES = {
 }
 RESAMPLES = 1000
 UNSPREAD = "calibration_error"  # resampling inflates it: no interval
+MIN_TASKS = 3  # for an interval of their mean
 
 
 class Score(NamedTuple):
@@ -106,20 +107,25 @@ def leading_metric(metrics: list[str]) -> str:
 
 
 def mean_interval(rows: pd.DataFrame) -> Score:
-    """Mean of the column "value" over tasks with its 95 % interval."""
+    """Mean of the column "value" over tasks with its 95 % interval, which two tasks are too few for.
+
+    No score here exceeds 1, and only Matthews' correlation falls below 0: intervals end there.
+    """
     values = rows["value"].to_numpy(float)
     rows, values = rows[~np.isnan(values)], values[~np.isnan(values)]
     if not len(values):
         return Score(np.nan)
-    if len(values) == 1:
-        return Score(float(values[0]))
+    if len(values) < MIN_TASKS:
+        return Score(float(values.mean()))
     overlap = 0.0
     if {"n_train", "n_test"} <= set(rows):
         seen = rows["n_train"] + (rows["n_validation"].fillna(0) if "n_validation" in rows else 0)
         overlap = float(np.nan_to_num(rows["n_test"].sum() / max(float(seen.sum()), 1.0)))
     error = np.sqrt((1 / len(values) + overlap) * values.var(ddof=1))
     width = stats.t.ppf(0.975, len(values) - 1) * error
-    return Score(float(values.mean()), float(values.mean() - width), float(values.mean() + width))
+    mean = float(values.mean())
+    lowest = -1.0 if "metric" in rows and (rows["metric"] == "mcc").any() else 0.0
+    return Score(mean, max(lowest, mean - float(width)), min(1.0, mean + float(width)))
 
 
 def own_scores(data: ReportData) -> dict[str, Score]:
