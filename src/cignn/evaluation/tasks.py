@@ -156,6 +156,8 @@ def fit_in_fold(estimator: Any, data: Any, split: Split) -> Fitted:
         model.fit(train, y)
     else:
         model.fit(train, y, eval_set=(held_out, y_held_out))
+    if getattr(model, "interrupted_", False):  # it kept what it had, which is no score of the method
+        raise KeyboardInterrupt
     return Fitted(transformers, model, train)
 
 

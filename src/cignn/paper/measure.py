@@ -211,6 +211,8 @@ def _independence(spec: Spec, sets: Mapping[str, Any], run: Run) -> list[tuple]:
 
 def _hsic(estimator: str, params: dict[str, Any], graphs: Any, seed: int, epochs: list[int]) -> list[float]:
     model: Any = make_estimator(estimator, **params, random_state=seed).fit(graphs)
+    if getattr(model, "interrupted_", False):
+        raise KeyboardInterrupt
     history = model.history_.drop_duplicates("epoch").set_index("epoch")["hsic"]
     return [
         float(history.loc[max(1, e - LAST + 1) : e].mean() if e > LAST else history.loc[e]) for e in epochs

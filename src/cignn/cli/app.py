@@ -1,0 +1,105 @@
+"""The application, and how it ends: 0, 1 (failed), 2 (bad input), 130 (Ctrl-C), each with one clear line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+import typer
+
+from cignn import __version__
+from cignn.cli.screen import complain
+
+app = typer.Typer(
+    name="cignn",
+    add_completion=True,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Graph classifiers that show which edges made the decision. Research software, no medical device.",
+)
+
+UsageError: Any = typer.BadParameter.__mro__[1]  # of whichever click this typer uses
+TRACEBACK = "CIGNN_TRACEBACK"
+# what a user can put right; all else is a failure
+BAD_INPUT = (
+    ValueError,
+    FileNotFoundError,
+    FileExistsError,
+    NotADirectoryError,
+    IsADirectoryError,
+    PermissionError,
+    ImportError,
+)
+
+
+class InterruptedWorkError(Exception):
+    """Ctrl-C; the message says what was finished and kept."""
+
+
+class FailedWorkError(Exception):
+    """The command ran and failed, or some of its work did."""
+
+
+def main() -> None:
+    """Run the command line; whatever goes wrong ends in one clear line and its exit code."""
+    if os.environ.get(TRACEBACK):
+        app()
+    try:
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        sys.exit(_usage(error))
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    except InterruptedWorkError as error:
+        complain("interrupted", str(error))
+        sys.exit(130)
+    except FailedWorkError as error:
+        complain("failed", str(error))
+        sys.exit(1)
+    except BAD_INPUT as error:
+        complain("error", str(error))
+        sys.exit(2)
+    except (OSError, FloatingPointError, MemoryError) as error:
+        complain("failed", str(error) or type(error).__name__)
+        sys.exit(1)
+    except Exception as error:
+        line = (str(error).splitlines() or [""])[0]
+        complain("failed", f"{type(error).__name__}: {line} ({TRACEBACK}=1 shows where; please report it.)")
+        sys.exit(1)
+    if code == 130:
+        complain("interrupted", "nothing was finished.")
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage(error: Exception) -> int:
+    """Tell a wrong call in one line, with the nearest right one, or show the help where nothing was asked."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # type: ignore[attr-defined]
+        return 2
+    message = error.format_message().rstrip(". ")  # type: ignore[attr-defined]
+    option = getattr(error, "option_name", None)
+    if option and context is not None and not getattr(error, "possibilities", None):
+        known = [name for param in context.command.params for name in param.opts if name.startswith("--")]
+        close = get_close_matches(str(option), known, 1)
+        message += f"; did you mean {close[0]}?" if close else ""
+    message = re.sub(r" \(Possible options: (\S+?)(, .*)?\)$", r"; did you mean \1?", message)
+    path = context.command_path if context is not None else "cignn"
+    complain("error", f"{message if message.endswith('?') else message + '.'} See '{path} --help'.")
+    return 2
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False,
+) -> None:
+    """Handle options that need no command."""
+    if show_version:
+        typer.echo(f"cignn {__version__}")
+        raise typer.Exit

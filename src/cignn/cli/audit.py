@@ -1,0 +1,69 @@
+"""`cignn audit`: what in a cohort could pass for a diagnosis without being one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from cignn.cli import options as opt
+from cignn.cli.app import FailedWorkError, app
+from cignn.cli.reading import check_file, kind_of, read_data
+from cignn.cli.screen import say, say_json, working
+from cignn.cli.settings import assignments, write_settings
+
+COLOURS = {"serious": "red", "warning": "yellow", "fine": "green", "unknown": "dim"}
+
+
+@app.command()
+def audit(
+    context: typer.Context,
+    data: opt.Study,
+    out: Annotated[Path | None, typer.Option(help="CSV file for the findings.", metavar="FILE")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where a finding is serious.")] = False,
+    label: opt.Label = "label",
+    format: opt.Format = "auto",
+    load: opt.Load = None,
+    config: opt.Config = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Look for what would make scores on a cohort misleading.
+
+    Duplicates, sites and covariates that tell the label, connectivity that
+    tells the site; each with its size and what to do.
+
+    Example: [bold]cignn audit my_study[/]
+    """
+    from cignn import Cohort
+    from cignn.evaluation import audit as look
+
+    if out is not None:
+        check_file(out, ".csv")
+    options = assignments(load)
+    if kind_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
+        options = {"duplicates": "keep"} | options
+    cohort = read_data(data, format=format, label=label, load=options, new=True, quiet=as_json)
+    if not isinstance(cohort, Cohort):
+        raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
+    with working("looking for leaks", as_json):
+        findings = look(cohort)
+    if out is not None:
+        findings.to_frame().to_csv(out, index=False)
+        write_settings(out.with_suffix(".settings.toml"), context)
+    if as_json:
+        say_json({"subjects": findings.subjects, "worst": findings.worst, "findings": findings.to_frame()})
+    else:
+        console = Console()
+        console.print(f"[bold]{escape(repr(cohort))}[/]", highlight=False, soft_wrap=True)
+        for one in findings:
+            mark = f"[{COLOURS[one.severity]}]{one.severity:>8}[/]"
+            console.print(
+                f"{mark}  [bold]{escape(one.name)}[/]: {escape(one.message)}", highlight=False, soft_wrap=True
+            )
+            if one.advice:
+                say(f"          → {one.advice}")
+    if strict and findings.worst == "serious":
+        raise FailedWorkError("the audit has serious findings.")

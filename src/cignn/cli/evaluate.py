@@ -1,0 +1,214 @@
+"""`cignn evaluate`: methods by an honest protocol, kept task by task."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cignn.cli import options as opt
+from cignn.cli.app import FailedWorkError, InterruptedWorkError, app
+from cignn.cli.fit import check_kind, cohort_model, refuse_for_graphs
+from cignn.cli.reading import check_folder, read_data
+from cignn.cli.screen import complain, say, say_json, show_table
+from cignn.cli.settings import FILE, assignments, names_in, write_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cignn.evaluation import Store
+
+SHOWN = ("accuracy", "balanced_accuracy", "mcc", "roc_auc")
+
+
+@app.command()
+def evaluate(
+    context: typer.Context,
+    data: opt.Study,
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results; goes on from there.", file_okay=False)
+    ] = Path("results"),
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help="holdout, kfold, or loso (leave one site out).",
+            autocompletion=opt._words(opt.PROTOCOLS),
+            metavar="NAME",
+        ),
+    ] = "holdout",
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Names separated by commas, as for fit --method.",
+            autocompletion=opt._words(opt.METHODS),
+            metavar="NAMES",
+        ),
+    ] = "ci-gnn,rbf-svm,gin",
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs, with seeds 0, 1, …")] = 1,
+    folds: Annotated[int | None, typer.Option(min=2, help="Folds of kfold; 10 by default.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Repeats of holdout or kfold per seed.")] = None,
+    explainers: Annotated[
+        str | None,
+        typer.Option(
+            help="Explainers scored on the test graphs, such as built-in,gnn-explainer.",
+            autocompletion=opt._words(opt.EXPLAINERS),
+            metavar="NAMES",
+        ),
+    ] = None,
+    jobs: opt.Jobs = 1,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask cluster, instead of --jobs.", metavar="tcp://…")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do failed tasks again.")] = False,
+    connectivity: opt.Kind = None,
+    fisher: opt.Fisher = False,
+    combat: opt.Combat = False,
+    covariates: opt.Covariates = None,
+    unseen_sites: opt.Unseen = "grand_mean",
+    density: opt.Density = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Parameter of every method that has it, or of one: gin.epochs=50. Repeatable.",
+            rich_help_panel=opt.MODEL,
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+    device: opt.Device = "auto",
+    label: opt.Label = "label",
+    atlas: opt.AtlasName = None,
+    format: opt.Format = "auto",
+    load: opt.Load = None,
+    config: opt.Config = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Score methods on a cohort (or graphs) by an honest protocol.
+
+    Everything is fitted inside the fold. Finished tasks are kept in the folder;
+    the same command goes on where an interrupted one stopped.
+
+    Example: [bold]cignn evaluate my_study --protocol loso --methods ci-gnn,rbf-svm[/]
+    """
+    from cignn import Cohort
+    from cignn.evaluation import Store, TaskFailedWarning, make_protocol, summary
+    from cignn.evaluation import evaluate as run
+
+    check_folder(out)
+    check_kind(connectivity)
+    given = {"n_splits": folds, "repeats": repeats}
+    how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
+    estimators = estimators_of(names_in(methods), assignments(settings), device)
+    cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
+    if isinstance(cohort, Cohort):
+        choices = (connectivity, fisher, combat, covariates, unseen_sites, density)
+        estimators = {
+            name: cohort_model(one, cohort, *choices).pipeline() for name, one in estimators.items()
+        }
+    else:
+        refuse_for_graphs(context)
+    write_settings(out / FILE, context)
+    name = data.stem if data.is_file() else data.resolve().name
+    with Store(out) as store, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TaskFailedWarning)
+        before = len(store.tasks())
+        try:
+            results = run(
+                estimators,
+                {name: cohort},
+                how,
+                seeds,
+                explainers=names_in(explainers) or None,
+                store=store,
+                n_jobs=jobs,
+                scheduler=scheduler,
+                retry_failed=retry_failed,
+                verbose=int(not as_json),
+            )
+        except KeyboardInterrupt:
+            raise InterruptedWorkError(_kept(store, before, out)) from None
+    table = summary(results, as_text=False)
+    table.columns = [" ".join(pair) for pair in table.columns]
+    table.reset_index().to_csv(out / "summary.csv", index=False)
+    results.to_csv(out / "scores.csv", index=False)
+    failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
+    if as_json:
+        content = {"out": out, "summary": table.reset_index(), "comparison": _compared(results)}
+        say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
+    else:
+        _show(results, protocol)
+        say(f"every score, prediction and time: {out}")
+    if len(failed):
+        first = failed.iloc[0]
+        where = f"{first['method']} (split {first['split']}, seed {first['seed']})"
+        raise FailedWorkError(
+            f"{len(failed)} tasks failed, first {where}: {first['error']} --retry-failed does them again."
+        )
+
+
+def estimators_of(names: list[str], settings: dict[str, Any], device: str) -> dict[str, Any]:
+    """Make the methods; a setting reaches all that have it, or the one named before a dot."""
+    from cignn.estimators import ESTIMATORS, make_estimator
+
+    if not names:
+        raise typer.BadParameter("name at least one, such as ci-gnn.", param_hint="'--methods'")
+    params: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for name in names:
+        make_estimator(name)  # says which names there are
+    for key, value in settings.items():
+        method, dot, param = key.rpartition(".")
+        wanted = [method] if dot else [n for n in names if _takes(ESTIMATORS[n].estimator, param)]
+        if dot and method not in params:
+            raise typer.BadParameter(
+                f"'{key}' names the method {method!r}, which is not evaluated.", param_hint="'--set'"
+            )
+        if not wanted:
+            raise typer.BadParameter(
+                f"none of {', '.join(names)} has a parameter '{param}'.", param_hint="'--set'"
+            )
+        for name in wanted:
+            params[name][param] = value
+    return {name: make_estimator(name, device=device, **params[name]) for name in names}
+
+
+def _takes(estimator: type, param: str) -> bool:
+    return param in inspect.signature(estimator).parameters
+
+
+def _show(results: pd.DataFrame, protocol: str) -> None:
+    from cignn.evaluation import site_table, summary
+
+    metrics = [m for m in SHOWN if m in set(results["metric"])]
+    own = results[results["explainer"] == ""]
+    if metrics:
+        show_table(summary(own, metrics).reset_index().drop(columns="data"), "mean ± std over tasks")
+    others = results[results["explainer"] != ""]
+    if len(others):
+        show_table(summary(others).reset_index().drop(columns="data"), "explanations")
+    if protocol == "loso" and "accuracy" in metrics:
+        show_table(site_table(own).reset_index(), "accuracy at each site")
+    compared = _compared(results)
+    if compared is not None:
+        columns = ["first", "second", "difference", "p_holm"]
+        show_table(compared[columns], "accuracy: corrected resampled t-tests")
+
+
+def _compared(results: pd.DataFrame) -> pd.DataFrame | None:
+    """Pairwise tests of accuracy; None where there is nothing to compare."""
+    from cignn.evaluation import compare_methods
+
+    own = results[(results["explainer"] == "") & (results["metric"] != "error")]
+    enough = own["method"].nunique() > 1 and len(own[["split", "seed"]].drop_duplicates()) > 1
+    try:
+        return compare_methods(own) if enough else None
+    except ValueError as error:  # a method failed in some task
+        complain("note", f"methods are not compared: {error}")
+        return None
+
+
+def _kept(store: Store, before: int, out: Path) -> str:
+    tasks = len(store.tasks())
+    return f"{tasks} tasks ({tasks - before} new) are kept in {out}; the same command goes on from there."

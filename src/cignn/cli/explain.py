@@ -1,0 +1,202 @@
+"""`cignn explain`: the edges behind each subject's result, as tables and figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cignn.cli import options as opt
+from cignn.cli.app import InterruptedWorkError, app
+from cignn.cli.predict import own_scores, prediction_table, read_new
+from cignn.cli.reading import as_graphs, check_folder
+from cignn.cli.screen import say, say_json, show_facts, show_table, track, working
+from cignn.cli.settings import FILE, write_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cignn import Explanations, GraphSet
+    from cignn.explanations import Explanation
+
+PICTURES = ("png", "pdf", "svg")
+SHOWN = 10  # edges of the group on the screen, and these columns of theirs
+COLUMNS = ("source", "target", "weight", "connectivity")
+
+
+@app.command()
+def explain(
+    context: typer.Context,
+    model: opt.ModelFolder,
+    new: opt.Subjects,
+    out: Annotated[Path, typer.Option(help="Folder to write into.", file_okay=False)] = Path("explained"),
+    top: Annotated[int, typer.Option(min=1, help="Edges drawn in a figure.")] = 50,
+    edges: Annotated[
+        int | None, typer.Option(min=1, help="Edges listed per subject, heaviest first; all by default.")
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Draw a figure per subject.")] = True,
+    picture: Annotated[str, typer.Option(help="png, pdf or svg.", metavar="ENDING")] = "png",
+    explainer: opt.ExplainerName = "auto",
+    seed: opt.Seed = 0,
+    label: opt.Label = "label",
+    atlas: opt.AtlasName = None,
+    format: opt.Format = "auto",
+    load: opt.Load = None,
+    config: opt.Config = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Write the edges that made each subject's result, by name, with a figure.
+
+    Into the folder go probabilities.csv, group_edges.csv with its figure, and
+    for each subject a table of edges and a figure in subjects/.
+
+    Example: [bold]cignn explain model new_subjects --out explained[/]
+    """
+    from cignn import load_model
+
+    if picture not in PICTURES:
+        raise typer.BadParameter(f"must be png, pdf or svg, got '{picture}'.", param_hint="'--picture'")
+    check_folder(out)
+    fitted = load_model(model)
+    data = read_new(new, model, format, label, atlas, load, as_json)
+    with working("predicting", as_json):
+        classifier, graphs = as_graphs(fitted, data)
+        table = prediction_table(fitted, data, classifier.predict_proba(graphs))
+    table.to_csv(out / "probabilities.csv", index=False)
+    write_settings(out / FILE, context)
+    explanations = explained(classifier, graphs, explainer, seed, as_json)
+    atlas_of = getattr(fitted, "atlas_", None)
+    group = write_group(explanations, atlas_of, out, top, picture)
+
+    names = file_names(table["subject"].tolist())
+    (out / "subjects").mkdir(exist_ok=True)
+    done = 0
+    try:
+        for i in track(range(len(names)), "writing subjects", len(names), as_json):
+            one = explanations[i]
+            one.top_edges(edges or max(len(one.edges), 1)).to_csv(
+                out / "subjects" / f"{names[i]}.csv", index=False
+            )
+            if figures:
+                draw(
+                    one,
+                    explanations[[i]],
+                    atlas_of,
+                    title_of(table, i),
+                    top,
+                    out / "subjects" / f"{names[i]}.{picture}",
+                )
+            done += 1
+    except KeyboardInterrupt:
+        raise InterruptedWorkError(f"{done} of {len(names)} subjects are written into {out}.") from None
+    scores = own_scores(table, fitted.classes_)
+    if as_json:
+        say_json(
+            {
+                "out": out,
+                "subjects": len(names),
+                "probabilities": table,
+                "scores": scores,
+                "group_edges": None if group is None else group.head(top),
+            }
+        )
+        return
+    if group is not None:
+        shown = [name for name in COLUMNS if name in group]
+        show_table(group[shown].head(SHOWN), f"heaviest edges of {len(names)} subjects", digits=2)
+    if scores:
+        show_facts(scores, "on labelled subjects the model was not trained on")
+    say(f"probabilities, edges and figures of {len(names)} subjects: {out}")
+
+
+def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool) -> Explanations:
+    """Explain graphs by the classifier itself or by an explainer of that name."""
+    from cignn.estimators import NeuralGraphClassifier
+    from cignn.explainers import EXPLAINERS, make_explainer
+
+    if explainer == "auto":
+        if hasattr(classifier, "explain"):
+            with working("explaining", quiet):
+                return classifier.explain(graphs)
+        explainer = "gnn-explainer"
+    if explainer not in EXPLAINERS:
+        from difflib import get_close_matches
+
+        close = get_close_matches(explainer, EXPLAINERS, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(EXPLAINERS)}."
+        raise typer.BadParameter(f"there is no explainer '{explainer}'; {hint}", param_hint="'--explainer'")
+    if not isinstance(classifier, NeuralGraphClassifier) and explainer not in (
+        "random",
+        "degree",
+        "connectivity",
+    ):
+        raise typer.BadParameter(
+            f"{explainer} explains networks, the model is none ({classifier.settings_.get('kind')}); fit "
+            "one such as ci-gnn.",
+            param_hint="'--explainer'",
+        )
+    made = make_explainer(explainer)
+    known = made.get_params()
+    made.set_params(
+        **{k: v for k, v in {"random_state": seed, "verbose": int(not quiet)}.items() if k in known}
+    )
+    return made.fit(classifier, graphs).explain(graphs)
+
+
+def write_group(
+    explanations: Explanations, atlas: Any, out: Path, top: int, picture: str
+) -> pd.DataFrame | None:
+    """Write the group's edges and figure; None where graphs are not aligned and have no common edges."""
+    if not explanations.graphs.aligned:
+        return None
+    mean = explanations.mean()
+    table = mean.top_edges(max(len(mean.edges), 1))
+    if explanations.predictions is not None:
+        for name in sorted(set(explanations.predictions.tolist()), key=str):
+            chosen = explanations[explanations.predictions == name].mean()
+            weights = chosen.weights
+            order = {str(node): i for i, node in enumerate(mean.node_names or range(mean.n_nodes))}
+            ends = [
+                [order[str(a)], order[str(b)]] for a, b in zip(table["source"], table["target"], strict=True)
+            ]
+            table[f"weight_predicted_{name}"] = [weights[a, b] for a, b in ends]
+    table.to_csv(out / "group_edges.csv", index=False)
+    draw(mean, None, atlas, f"{len(explanations)} subjects", top, out / f"group.{picture}")
+    return table
+
+
+def draw(one: Explanation, as_set: Explanations | None, atlas: Any, title: str, top: int, path: Path) -> None:
+    """Draw an explanation on the brain where places are known, as a ring without, as a graph if small."""
+    from cignn import report
+    from cignn.datasets import aal116
+
+    names = [] if one.node_names is None else list(one.node_names)
+    placed = atlas is not None and atlas.coordinates is not None
+    if placed or names == aal116().names:
+        report.draw_connectome(one, atlas if placed else None, top=top, title=title, path=path)
+    elif as_set is not None and not as_set.graphs.aligned:
+        report.draw_graphs(as_set, [title], 1, width=report.COLUMN, path=path)
+    else:
+        report.draw_connectogram(one, top=top, title=title, path=path)
+
+
+def title_of(table: pd.DataFrame, i: int) -> str:
+    """Name a subject with the class predicted and its probability."""
+    row = table.iloc[i]
+    return f"{row['subject']}: {row['predicted']} ({row['p_' + str(row['predicted'])]:.0%})"
+
+
+def file_names(subjects: list[str]) -> list[str]:
+    """Return a name for the files of each subject: plain letters, each once."""
+    out: list[str] = []
+    taken: set[str] = set()
+    for subject in subjects:
+        base = re.sub(r"[^\w.-]+", "_", subject).strip("._") or "subject"
+        name, k = base, 2
+        while name.lower() in taken:
+            name, k = f"{base}_{k}", k + 1
+        taken.add(name.lower())
+        out.append(name)
+    return out

@@ -1,0 +1,166 @@
+"""`cignn fit`: from a cohort or graphs to a model folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cignn.cli import options as opt
+from cignn.cli.app import InterruptedWorkError, app
+from cignn.cli.reading import check_folder, read_data
+from cignn.cli.screen import say, say_json, show_facts, working
+from cignn.cli.settings import FILE, assignments, names_in, write_settings
+
+if TYPE_CHECKING:
+    from cignn import Cohort, CohortClassifier
+    from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
+
+
+@app.command()
+def fit(
+    context: typer.Context,
+    data: opt.Study,
+    out: Annotated[Path, typer.Option(help="Folder of the model.", file_okay=False)] = Path("model"),
+    method: opt.MethodName = "ci-gnn",
+    preset: opt.Preset = None,
+    connectivity: opt.Kind = None,
+    fisher: opt.Fisher = False,
+    combat: opt.Combat = False,
+    covariates: opt.Covariates = None,
+    unseen_sites: opt.Unseen = "raise",
+    density: opt.Density = None,
+    epochs: opt.Epochs = None,
+    members: opt.Members = None,
+    settings: opt.Settings = None,
+    hold_out: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Share of subjects kept out of training and scored.")
+    ] = 0.0,
+    seed: opt.Seed = 0,
+    device: opt.Device = "auto",
+    label: opt.Label = "label",
+    atlas: opt.AtlasName = None,
+    format: opt.Format = "auto",
+    load: opt.Load = None,
+    config: opt.Config = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Train a model on a cohort (or graphs) and keep all it needs for new subjects.
+
+    Example: [bold]cignn fit my_study --out model --hold-out 0.2[/]
+    """
+    import numpy as np
+
+    from cignn import Cohort
+    from cignn.estimators import make_estimator
+    from cignn.estimators.persistence import check_model_path
+    from cignn.evaluation import classification_scores, make_protocol
+    from cignn.evaluation.protocols import labels_of
+
+    check_folder(out.parent)
+    check_model_path(out)
+    check_kind(connectivity)
+    given = {"preset": preset, "epochs": epochs, "members": members}
+    params = {name: value for name, value in given.items() if value is not None} | assignments(settings)
+    running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
+    classifier = make_estimator(method, **(running | params))
+    cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
+    is_cohort = isinstance(cohort, Cohort)
+    model: Any = classifier
+    if isinstance(cohort, Cohort):
+        model = cohort_model(
+            classifier, cohort, connectivity, fisher, combat, covariates, unseen_sites, density
+        )
+    else:
+        refuse_for_graphs(context)
+    train, test = np.arange(len(cohort)), np.arange(0)
+    if hold_out:
+        split = make_protocol("holdout", test=hold_out).splits(labels_of(cohort), seed)[0]
+        train, test = split.development, split.test
+    if not as_json:
+        say(f"{cohort!r}")
+    started = time.perf_counter()
+    with working(f"training {method}", quiet=as_json or hasattr(classifier, "epochs")):
+        model.fit(cohort[train])
+    seconds = time.perf_counter() - started
+    fitted = model.classifier_ if is_cohort else model
+    model.save(out)
+    resolved = {**fitted.settings_, "best_epoch": getattr(fitted, "best_epoch_", None)}
+    write_settings(out / FILE, context, **resolved)
+
+    scores: Mapping[str, float] = {}
+    if len(test):
+        y = np.asarray(cohort.y)[test]
+        chances = model.predict_proba(cohort[test])
+        scores = classification_scores(y, model.classes_[chances.argmax(1)], model.classes_, chances)
+    if as_json:
+        content = {
+            "model": out,
+            "method": method,
+            "trained_on": len(train),
+            "held_out": len(test),
+            "classes": model.classes_,
+            "scores": dict(scores),
+            "training_seconds": round(seconds, 2),
+            "interrupted": bool(getattr(fitted, "interrupted_", False)),
+        }
+        say_json(content)
+    else:
+        if scores:
+            show_facts(dict(scores), f"{method} on {len(test)} held-out subjects")
+        say(f"trained on {len(train)} in {seconds:.0f} s; the model: {out}")
+    if getattr(fitted, "interrupted_", False):
+        raise InterruptedWorkError(f"the model of epoch {fitted.best_epoch_} is kept in {out}.")
+
+
+def steps(
+    cohort: Cohort,
+    connectivity: str | None,
+    fisher: bool,
+    combat: bool,
+    covariates: str | None,
+    unseen_sites: str,
+    density: float | None,
+) -> dict[str, Connectivity | ComBat | ConnectomeGraphs | None]:
+    """Return what comes before a classifier of graphs, as the options say."""
+    from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
+
+    if covariates is not None and not combat:
+        raise typer.BadParameter("says what ComBat keeps; add --combat.", param_hint="'--covariates'")
+    kept = [name for name in ("age", "sex") if name in cohort.covariates]
+    if covariates is not None:
+        kept = [] if covariates.lower() == "none" else names_in(covariates)
+    return {
+        "connectivity": Connectivity(connectivity or "correlation", fisher=fisher),
+        "combat": ComBat(tuple(kept), unseen=unseen_sites) if combat else None,
+        "graphs": ConnectomeGraphs(density),
+    }
+
+
+def cohort_model(classifier: Any, cohort: Cohort, *choices: Any) -> CohortClassifier:
+    """Return the classifier with the steps before it."""
+    from cignn import CohortClassifier
+
+    return CohortClassifier(classifier, **steps(cohort, *choices))
+
+
+def check_kind(connectivity: str | None) -> None:
+    """Refuse an unknown kind of connectivity before anything is read."""
+    if connectivity is not None and connectivity not in opt.KINDS:
+        close = get_close_matches(connectivity, opt.KINDS, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(opt.KINDS)}."
+        raise typer.BadParameter(f"there is no '{connectivity}'; {hint}", param_hint="'--connectivity'")
+
+
+def refuse_for_graphs(context: typer.Context) -> None:
+    """Options of connectivity make no sense for data that are graphs already."""
+    for param in context.command.params:
+        name = str(param.name)
+        if name in ("connectivity", "fisher", "combat", "covariates", "density") and context.params.get(name):
+            raise typer.BadParameter(
+                "is for cohorts, the data are graphs; leave it out.", param_hint=f"'{param.opts[0]}'"
+            )

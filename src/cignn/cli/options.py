@@ -1,0 +1,157 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cignn.cli.settings import read_config
+
+DATA, MODEL = "Data", "Model"  # headings in the help
+
+METHODS = ["linear-svm", "rbf-svm", "random-forest", "lasso", "gcn", "gat", "gin", "sib", "dir", "ci-gnn"]
+EXPLAINERS = [
+    *("built-in", "gnn-explainer", "pg-explainer", "rc-explainer", "orphicx"),
+    *("gradient", "connectivity", "degree", "random"),
+]
+PROTOCOLS = ["holdout", "kfold", "loso"]
+KINDS = ["correlation", "partial", "tangent", "covariance"]
+FORMATS = ["auto", "cohort", "tu", "ba2motifs", "abide", "rest-meta-mdd", "srpbs"]
+
+
+def _words(known: list[str]):  # type: ignore[no-untyped-def]
+    """Complete a word, or the last of a list separated by commas."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{word}" for word in known if word.startswith(last)]
+
+    return complete
+
+
+Study = Annotated[
+    Path,
+    typer.Argument(
+        help="Folder with participants.tsv and series/ or matrices/, an .npz, or a TU folder.", metavar="DATA"
+    ),
+]
+Subjects = Annotated[
+    Path,
+    typer.Argument(help="New subjects: a folder or file as for fit; labels are not needed.", metavar="NEW"),
+]
+ModelFolder = Annotated[Path, typer.Argument(help="Folder that cignn fit wrote.", metavar="MODEL")]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="TOML file with settings; flags win.",
+        callback=read_config,
+        is_eager=True,
+        metavar="FILE",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help=f"What DATA is: {', '.join(FORMATS)}.",
+        autocompletion=_words(FORMATS),
+        rich_help_panel=DATA,
+        metavar="NAME",
+    ),
+]
+Label = Annotated[str, typer.Option(help="Column of the labels.", rich_help_panel=DATA, metavar="COLUMN")]
+AtlasName = Annotated[
+    str | None,
+    typer.Option(
+        "--atlas",
+        help="aal116, or a table with columns name, x, y, z, system; by default regions.csv in DATA.",
+        rich_help_panel=DATA,
+        metavar="NAME|FILE",
+    ),
+]
+Load = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--load",
+        help="Option of the reader, such as constant_rois=zero or duplicates=keep_first. Repeatable.",
+        rich_help_panel=DATA,
+        metavar="NAME=VALUE",
+    ),
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--connectivity",
+        help=f"{', '.join(KINDS)}; correlation by default.",
+        autocompletion=_words(KINDS),
+        rich_help_panel=MODEL,
+        metavar="KIND",
+    ),
+]
+Fisher = Annotated[bool, typer.Option("--fisher", help="Fisher's z of correlations.", rich_help_panel=MODEL)]
+Combat = Annotated[
+    bool,
+    typer.Option("--combat", help="Take site effects out by ComBat, in the fold.", rich_help_panel=MODEL),
+]
+Covariates = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns whose effect ComBat keeps: age,sex by default where they exist; none for none.",
+        rich_help_panel=MODEL,
+        metavar="NAMES",
+    ),
+]
+Unseen = Annotated[
+    str,
+    typer.Option(
+        "--unseen-sites",
+        help="ComBat on a site it has not seen: raise, pass or grand_mean.",
+        rich_help_panel=MODEL,
+        metavar="WHAT",
+    ),
+]
+Density = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, max=1.0, help="Share of strongest connections kept; all by default.", rich_help_panel=MODEL
+    ),
+]
+MethodName = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help=f"{', '.join(METHODS)}.",
+        autocompletion=_words(METHODS),
+        rich_help_panel=MODEL,
+        metavar="NAME",
+    ),
+]
+Preset = Annotated[
+    str | None, typer.Option(help="default or paper, of ci-gnn.", rich_help_panel=MODEL, metavar="NAME")
+]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Epochs of a network.", rich_help_panel=MODEL)]
+Members = Annotated[
+    int | None, typer.Option(min=1, help="Networks of ci-gnn that are averaged.", rich_help_panel=MODEL)
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Any parameter of the method. Repeatable.", rich_help_panel=MODEL, metavar="NAME=VALUE"
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.", metavar="NAME")]
+ExplainerName = Annotated[
+    str,
+    typer.Option(
+        "--explainer",
+        help=f"auto: the model's own, else gnn-explainer; or {', '.join(EXPLAINERS[:5])}, …",
+        autocompletion=_words(EXPLAINERS),
+        metavar="NAME",
+    ),
+]

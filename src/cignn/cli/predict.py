@@ -1,0 +1,114 @@
+"""`cignn predict`: class probabilities of new subjects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cignn.cli import options as opt
+from cignn.cli.app import app
+from cignn.cli.reading import as_graphs, check_file, read_data, subject_names
+from cignn.cli.screen import say, say_json, show_facts, show_table, working
+from cignn.cli.settings import assignments, read_settings, write_settings
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from cignn import Cohort, GraphSet
+
+MOST = 20  # rows shown on the screen
+
+
+@app.command()
+def predict(
+    context: typer.Context,
+    model: opt.ModelFolder,
+    new: opt.Subjects,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV file to write; shown on the screen by default.", metavar="FILE")
+    ] = None,
+    label: opt.Label = "label",
+    atlas: opt.AtlasName = None,
+    format: opt.Format = "auto",
+    load: opt.Load = None,
+    config: opt.Config = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Give new subjects the model's class probabilities.
+
+    Example: [bold]cignn predict model new_subjects --out predictions.csv[/]
+    """
+    from cignn import load_model
+
+    if out is not None:
+        check_file(out, ".csv")
+    fitted = load_model(model)
+    data = read_new(new, model, format, label, atlas, load, as_json)
+    with working("predicting", as_json):
+        classifier, graphs = as_graphs(fitted, data)
+        table = prediction_table(fitted, data, classifier.predict_proba(graphs))
+    scores = own_scores(table, fitted.classes_)
+    if out is not None:
+        table.to_csv(out, index=False)
+        write_settings(out.with_suffix(".settings.toml"), context)
+    if as_json:
+        say_json({"predictions": table, "scores": scores, "out": out})
+        return
+    if out is None:
+        show_table(table, f"{len(table)} subjects", most=MOST)
+    if scores:
+        show_facts(scores, "on labelled subjects the model was not trained on")
+    if out is not None:
+        say(f"probabilities of {len(table)} subjects: {out}")
+
+
+def read_new(
+    path: Path, model: Path, format: str, label: str, atlas: str | None, load: list[str] | None, quiet: bool
+) -> Cohort | GraphSet:
+    """Read subjects to predict; the options of the model's own cohort hold unless others are given."""
+    options = assignments(load)
+    earlier = read_settings(model)
+    kept = earlier.get("load", {})
+    if isinstance(kept, dict) and str(earlier.get("format", "auto")) == format:
+        options = {**{k: v for k, v in kept.items() if k not in ("participants", "selection")}, **options}
+    if label == "label":
+        label = str(earlier.get("label", label))
+    return read_data(path, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
+
+
+def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -> pd.DataFrame:
+    """One row per subject: subject, site, label, whether it was trained on, predicted, p_<class>."""
+    import numpy as np
+    import pandas as pd
+
+    columns: dict[str, Any] = {"subject": subject_names(data)}
+    sites = getattr(data, "sites", getattr(data, "groups", None))
+    if sites is not None:
+        columns["site"] = sites
+    if data.y is not None and not pd.isna(pd.Series(data.y)).all():
+        columns["label"] = data.y
+    if hasattr(model, "trained_on"):
+        columns["trained_on"] = model.trained_on(data)
+    columns["predicted"] = np.asarray(model.classes_)[chances.argmax(1)]
+    columns |= {f"p_{name}": chances[:, k] for k, name in enumerate(model.classes_.tolist())}
+    return pd.DataFrame(columns)
+
+
+def own_scores(table: pd.DataFrame, classes: np.ndarray) -> dict[str, float]:
+    """Scores on labelled subjects the model was not trained on; empty where both classes are not there."""
+    import numpy as np
+
+    from cignn.evaluation import classification_scores
+
+    if "label" not in table:
+        return {}
+    usable = table[table["label"].isin(classes.tolist())]
+    usable = usable[~usable["trained_on"]] if "trained_on" in usable else usable
+    if usable["label"].nunique() < 2:
+        return {}
+    chances = usable[[f"p_{name}" for name in classes.tolist()]].to_numpy()
+    y = usable["label"].to_numpy().astype(classes.dtype)
+    return dict(classification_scores(y, classes[np.argmax(chances, 1)], classes, chances))

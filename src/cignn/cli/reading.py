@@ -1,0 +1,173 @@
+"""Paths to data and models: what the commands read, and where they may write."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from cignn.cli.options import FORMATS
+
+if TYPE_CHECKING:
+    from cignn import Cohort, GraphSet
+    from cignn.datasets import Atlas
+
+
+def check_folder(out: Path) -> None:
+    """Make the folder and try to write into it: better told before a training than after."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot write into '{out}' ({error.strerror}); choose another folder.", param_hint="'--out'"
+        ) from None
+
+
+def check_file(out: Path, ending: str) -> None:
+    """Refuse a file of another ending or at a place that cannot be written."""
+    if out.is_dir() or out.suffix.lower() != ending:
+        raise typer.BadParameter(f"must be a file that ends in {ending}, got '{out}'.", param_hint="'--out'")
+    check_folder(out.parent)
+
+
+def read_data(
+    path: Path,
+    *,
+    format: str = "auto",
+    label: str | None = "label",
+    atlas: str | None = None,
+    load: Mapping[str, Any] | None = None,
+    new: bool = False,
+    quiet: bool = False,
+) -> Cohort | GraphSet:
+    """Read a cohort or graphs.
+
+    format : one of `FORMATS`; "auto" looks at what the path holds
+    load : options of the reader
+    new : subjects to predict: labels may be missing, or all the same
+    """
+    from cignn import datasets
+
+    kind = kind_of(path, format)
+    readers: dict[str, Callable[..., Any]] = {
+        "cohort": datasets.load_cohort,
+        "tu": datasets.load_tu,
+        "ba2motifs": datasets.load_ba2motifs,
+        "abide": datasets.load_abide,
+        "rest-meta-mdd": datasets.load_rest_meta_mdd,
+        "srpbs": datasets.load_srpbs,
+    }
+    reader, options = readers[kind], dict(load or {})
+    _check_options(reader, options, kind)
+    if kind == "cohort":
+        options = {
+            "label": _label(path, label, options) if new else label,
+            "atlas": read_atlas(atlas, path),
+        } | options
+        if new:
+            options = {"missing_labels": "keep", "one_class": "keep"} | options
+    elif atlas is not None:
+        raise typer.BadParameter(
+            f"is for cohorts of one's own; {kind} data have theirs.", param_hint="'--atlas'"
+        )
+    if "verbose" in inspect.signature(reader).parameters:
+        options.setdefault("verbose", int(not quiet))
+    return reader(path, **options)
+
+
+def kind_of(path: Path, format: str = "auto") -> str:
+    """Return what a path holds, one of `FORMATS`: what ``format`` says, or what it looks like."""
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} does not exist; give a cohort's folder or .npz file, or a TU folder."
+        )
+    if format not in FORMATS:
+        close = get_close_matches(format, FORMATS, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(FORMATS)}."
+        raise typer.BadParameter(f"there is no format '{format}'; {hint}", param_hint="'--format'")
+    if format != "auto":
+        return format
+    if path.is_file():
+        import zipfile
+
+        if path.suffix == ".npz" and zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as file:
+                names = set(file.namelist())
+            return "ba2motifs" if {"adj.npy", "x.npy"} <= names else "cohort"
+        return "cohort"
+    if any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt")):
+        return "tu"
+    if (path / "ts_aal.npz").is_file() or any(path.glob("[Pp]henotypic*.csv")):
+        return "abide"
+    return "ba2motifs" if (path / "ba2motifs.npz").is_file() else "cohort"
+
+
+def _label(path: Path, label: str | None, options: Mapping[str, Any]) -> str | None:
+    """The column of the labels where there is one."""
+    from cignn.datasets.participants import participants_table
+
+    if label is None or path.is_file():
+        return label if label == "label" else None
+    try:
+        table, _ = participants_table(options.get("participants"), [path])
+    except (OSError, ValueError):
+        return label  # the reader says what is wrong
+    return label if label.lower() in {str(column).lower() for column in table} else None
+
+
+def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], kind: str) -> None:
+    from cignn.datasets.cohort_checks import Checks
+
+    parameters = inspect.signature(reader).parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
+    known = [*named, *(field.name for field in fields(Checks) if open_ended and field.name not in named)]
+    for name in options:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known) or 'none'}."
+            raise typer.BadParameter(f"{kind} data have no option '{name}'; {hint}", param_hint="'--load'")
+
+
+def read_atlas(name: str | None, path: Path) -> Atlas | None:
+    """The atlas of that name or file; without one, regions.csv or regions.tsv in the data folder."""
+    from cignn.datasets import Atlas, aal116
+
+    if name is None:
+        found = [path / file for file in ("regions.csv", "regions.tsv") if (path / file).is_file()]
+        return Atlas.from_table(found[0]) if found else None
+    if name.lower().replace("-", "") in ("aal116", "aal"):
+        return aal116()
+    if not Path(name).is_file():
+        raise typer.BadParameter(f"is aal116 or a table of regions, got '{name}'.", param_hint="'--atlas'")
+    return Atlas.from_table(name)
+
+
+def as_graphs(model: Any, data: Cohort | GraphSet) -> tuple[Any, GraphSet]:
+    """Return the classifier of a model and the data as it sees them."""
+    from cignn import Cohort, CohortClassifier
+
+    if isinstance(model, CohortClassifier):
+        if not isinstance(data, Cohort):
+            raise ValueError("the model was trained on a cohort, the data are graphs; give subjects.")
+        return model.classifier_, model.to_graphs(data)
+    if isinstance(data, Cohort):
+        raise ValueError(
+            "the model was trained on graphs, the data are a cohort; give graphs of the same kind."
+        )
+    return model, data
+
+
+def subject_names(data: Cohort | GraphSet) -> list[str]:
+    """Return the names of subjects, or of graphs by their number."""
+    if hasattr(data, "subjects"):
+        return [str(name) for name in data.subjects]
+    return [f"graph-{i:04d}" for i in range(len(data))]

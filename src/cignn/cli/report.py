@@ -1,0 +1,206 @@
+"""`cignn report`: one HTML file of a model or an evaluation, to open by double click and send round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cignn.cli import options as opt
+from cignn.cli.app import app
+from cignn.cli.evaluate import estimators_of
+from cignn.cli.explain import explained
+from cignn.cli.fit import cohort_model
+from cignn.cli.reading import as_graphs, check_file, read_data
+from cignn.cli.screen import complain, say, say_json, working
+from cignn.cli.settings import assignments, names_in, read_settings, write_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cignn import Cohort, GraphSet
+
+HOLD_OUT = 0.2  # of the subjects, when a report trains its own model
+STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are where the file does not say
+    "connectivity": None,
+    "fisher": False,
+    "combat": False,
+    "covariates": None,
+    "unseen_sites": "grand_mean",
+    "density": None,
+}
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    run: Annotated[Path, typer.Argument(help="Folder of cignn fit or cignn evaluate.", metavar="RUN")],
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="Subjects to show; by default those of the run.", metavar="[DATA]"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="HTML file to write.", metavar="FILE")] = Path("report.html"),
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of cignn evaluate, to show beside a model.", metavar="FOLDER")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of cignn fit, to show with an evaluation.", metavar="FOLDER")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", metavar="TEXT")] = None,
+    class_names: Annotated[
+        str | None, typer.Option(help="What readers call the labels.", metavar="0=controls,1=patients")
+    ] = None,
+    audit: Annotated[bool, typer.Option(help="Show what an audit of the cohort finds.")] = True,
+    explainer: opt.ExplainerName = "auto",
+    seed: opt.Seed = 0,
+    label: opt.Label = "label",
+    atlas: opt.AtlasName = None,
+    format: opt.Format = "auto",
+    load: opt.Load = None,
+    config: opt.Config = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Write one self-contained HTML file that opens offline by double click.
+
+    An evaluation without a model: ci-gnn, or the first method that explains,
+    is trained on four fifths of the subjects and kept in the folder.
+
+    Example: [bold]cignn report model --out report.html[/]
+    """
+    from cignn import Cohort, load_model
+    from cignn.report.html import write_report
+    from cignn.report.report_data import report_of
+
+    check_file(out, ".html")
+    is_results = (run / "results.sqlite").is_file()
+    if not run.is_dir() or not (is_results or (run / "config.json").is_file()):
+        raise FileNotFoundError(f"{run} is no folder of cignn fit or cignn evaluate.")
+    results, model = (run, model) if is_results else (results, run)
+    settings = read_settings(run)
+    cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json)
+    if model is None:
+        model = _train(run, settings, cohort, seed, as_json)
+    fitted = load_model(model)
+    classifier, graphs = as_graphs(fitted, cohort)
+    explanations = explained(classifier, graphs, explainer, seed, as_json)
+    held_out = None
+    if isinstance(cohort, Cohort):
+        held_out = ~fitted.trained_on(cohort)
+        held_out = held_out if held_out.any() else None
+        cohort = fitted.named(cohort)
+    with working("gathering", as_json):
+        content = report_of(
+            classifier,
+            graphs,
+            cohort if isinstance(cohort, Cohort) else None,
+            _scores(results),
+            _audited(cohort) if audit and isinstance(cohort, Cohort) else None,
+            explanations=explanations,
+            held_out=held_out,
+            class_names=_class_names(class_names, classifier.classes_),
+            random_state=seed,
+            **({} if title is None else {"title": title}),
+        )
+        write_report(out, content)
+    write_settings(out.with_suffix(".settings.toml"), context)
+    if as_json:
+        say_json({"report": out, "model": model, "subjects": len(graphs), "bytes": out.stat().st_size})
+    else:
+        say(f"the report: {out.resolve()}")
+
+
+def _read_subjects(
+    run: Path,
+    data: Path | None,
+    settings: dict[str, Any],
+    label: str,
+    atlas: str | None,
+    format: str,
+    load: list[str] | None,
+    quiet: bool,
+) -> Cohort | GraphSet:
+    """Read the subjects given, or those of the run in the way it read them."""
+    options = assignments(load)
+    if data is None:
+        named = settings.get("data")
+        places = [] if named is None else [Path(named), run / named, run.parent / named]
+        data = next((place for place in places if place.exists()), None)
+        if data is None:
+            where = "" if named is None else f" ({named} is not there any more)"
+            raise ValueError(
+                f"{run} does not say where its subjects are{where}; name them: cignn report {run} DATA."
+            )
+        kept = settings.get("load", {})
+        options = {**kept, **options} if isinstance(kept, dict) else options
+        label = settings.get("label", label) if label == "label" else label
+        atlas = settings.get("atlas", atlas) if atlas is None else atlas
+        format = settings.get("format", format) if format == "auto" else format
+    return read_data(data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
+
+
+def _train(run: Path, settings: dict[str, Any], cohort: Cohort | GraphSet, seed: int, quiet: bool) -> Path:
+    """Train the method of an evaluation that explains itself and keep it beside the results."""
+    from cignn import Cohort
+    from cignn.estimators import ExplainingClassifier
+    from cignn.evaluation import make_protocol
+    from cignn.evaluation.protocols import labels_of
+
+    place = run / "model"
+    if (place / "config.json").is_file():
+        return place
+    names = names_in(settings.get("methods"))
+    params = settings.get("model", {})
+    made = estimators_of(names, params, settings.get("device", "auto")) if names else {}
+    able = [
+        name
+        for name in sorted(made, key=lambda n: n != "ci-gnn")
+        if isinstance(made[name], ExplainingClassifier)
+    ]
+    if not able:
+        raise ValueError(
+            f"no method of {run} explains itself; give a model: cignn report {run} --model MODEL."
+        )
+    classifier: Any = made[able[0]].set_params(random_state=seed, verbose=int(not quiet))
+    fitted: Any = classifier
+    if isinstance(cohort, Cohort):
+        choices = [settings.get(name, default) for name, default in STEPS.items()]
+        fitted = cohort_model(classifier, cohort, *choices)
+    split = make_protocol("holdout", test=HOLD_OUT).splits(labels_of(cohort), seed)[0]
+    if not quiet:
+        complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")
+    fitted.fit(cohort[split.development])
+    fitted.save(place)
+    return place
+
+
+def _scores(results: Path | None) -> pd.DataFrame | None:
+    from cignn.evaluation import Store
+
+    if results is None:
+        return None
+    if not (results / "results.sqlite").is_file():
+        raise FileNotFoundError(f"{results} is no folder of cignn evaluate.")
+    with Store(results) as store:
+        return store.results()
+
+
+def _audited(cohort: Cohort) -> Any:
+    from cignn.evaluation import audit
+
+    return audit(cohort)
+
+
+def _class_names(given: str | None, classes: Any) -> dict[Any, str]:
+    """Return label → name; labels are written as they stand in the data."""
+    labels = {str(label): label for label in classes.tolist()}
+    out = {}
+    for word in names_in(given):
+        label, sign, name = word.partition("=")
+        if not sign or label.strip() not in labels:
+            known = ", ".join(labels)
+            raise typer.BadParameter(
+                f"expected LABEL=NAME with a label of {known}, got '{word}'.", param_hint="'--class-names'"
+            )
+        out[labels[label.strip()]] = name.strip()
+    return out

@@ -1,0 +1,111 @@
+"""What the commands show: lines and tables on stdout, progress and complaints on stderr, or JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.table import Table
+
+T = TypeVar("T")
+COLOURS = {"error": "bold red", "failed": "bold red", "interrupted": "bold yellow", "note": "bold cyan"}
+
+
+def complain(kind: str, message: str) -> None:
+    """Write one line (or one per problem) to stderr."""
+    console = Console(stderr=True)
+    console.print(f"[{COLOURS[kind]}]{kind}[/] {escape(message)}", highlight=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Write a line to stdout, letter by letter."""
+    Console().print(escape(line), highlight=False, soft_wrap=True)
+
+
+def say_json(content: dict[str, Any]) -> None:
+    """Write one JSON object to stdout."""
+    typer.echo(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: NaN and infinite numbers become null, tables lists of rows."""
+    if isinstance(value, pd.DataFrame):
+        return [plain(row) for row in value.to_dict("records")]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def show_table(table: pd.DataFrame, title: str, digits: int = 3, most: int | None = None) -> None:
+    """Write a table to stdout; numbers to the right, at most so many rows."""
+    drawn = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in table.columns:
+        right = pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name])
+        drawn.add_column(
+            escape(str(name).replace("_", " ")), justify="right" if right else "left", overflow="fold"
+        )
+    for row in table.head(most or len(table)).itertuples(index=False):
+        drawn.add_row(*(escape(_cell(value, digits)) for value in row))
+    console = Console()
+    console.print(drawn)
+    if most is not None and len(table) > most:
+        console.print(f"… and {len(table) - most} more", highlight=False)
+
+
+def show_facts(facts: dict[str, Any], title: str, digits: int = 3) -> None:
+    """Write names and values as a table of two columns."""
+    drawn = Table(title=escape(title), title_justify="left", show_header=False, box=box.SIMPLE)
+    for name, value in facts.items():
+        drawn.add_row(escape(name.replace("_", " ")), escape(_cell(value, digits)))
+    Console().print(drawn)
+
+
+def _cell(value: Any, digits: int) -> str:
+    if isinstance(value, (float, np.floating)):
+        return "–" if np.isnan(value) else f"{value:.{digits}f}"
+    return "–" if value is None else str(value)
+
+
+@contextmanager
+def working(what: str, quiet: bool) -> Iterator[None]:
+    """Show on a terminal that work without countable steps goes on."""
+    if quiet:
+        yield
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(escape(what)):
+        yield
+
+
+def track(items: Sequence[T] | Iterable[T], what: str, total: int, quiet: bool) -> Iterator[T]:
+    """Yield the items, with a bar and the time left on stderr."""
+    if quiet:
+        yield from items
+        return
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=600) as bar:
+        yield from bar.track(items, total=total, description=what)

@@ -1,0 +1,189 @@
+"""Settings by TOML file, where flags win, and the settings of a run written beside its result."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from cignn import __version__
+
+FILE = "settings.toml"
+TABLES = {"model": "set", "load": "load"}  # tables of the file → options that take NAME=VALUE
+IGNORED = ("resolved",)  # tables that only tell
+UNWRITTEN = ("config", "json", "help")
+
+
+def read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Take what a TOML file says as the defaults of this command's options.
+
+    Keys are the names of options and arguments, at the top or in a table named after the command; the
+    tables ``[model]`` and ``[load]`` hold what ``--set`` and ``--load`` take.
+    """
+    if path is None or context.resilient_parsing:
+        return path
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"cannot read '{path}' ({error}).", param_hint="'--config'") from None
+    except tomllib.TOMLDecodeError as error:
+        raise typer.BadParameter(f"'{path}' is not TOML ({error}).", param_hint="'--config'") from None
+    name = context.command.name or ""
+    commands = getattr(context.parent.command, "commands", {}) if context.parent else {}
+    values = {k: v for k, v in content.items() if k not in commands and k not in IGNORED}
+    own = content.get(name, {})
+    if not isinstance(own, dict):
+        raise typer.BadParameter(f"'{path}': {name} must be a table.", param_hint="'--config'")
+    context.default_map = _defaults(context, {**values, **own}, path)
+    return path
+
+
+def _defaults(context: typer.Context, values: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    known = public_names(context)
+    out: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in TABLES and isinstance(value, dict) and TABLES[key] in known:
+            out[known[TABLES[key]]] = [f"{k}={json.dumps(v)}" for k, v in flat(value).items()]
+            continue
+        wanted = key.replace("-", "_")
+        if wanted not in known or wanted in UNWRITTEN:
+            close = get_close_matches(wanted, known, 1)
+            hint = f"; did you mean {close[0]}?" if close else f". There are {', '.join(known)}."
+            raise typer.BadParameter(
+                f"'{path}': {context.command.name} has no setting {key!r}{hint}", param_hint="'--config'"
+            )
+        many = isinstance(value, list) and known[wanted] not in _lists(context)
+        out[known[wanted]] = ",".join(map(str, value)) if many else value
+    return out
+
+
+def public_names(context: typer.Context) -> dict[str, str]:
+    """Return name of each option, as a file writes it → name of the parameter."""
+    out = {}
+    for param in context.command.params:
+        if param.name is None:
+            continue
+        long = [name for name in param.opts if name.startswith("--")]
+        public = long[0].lstrip("-").replace("-", "_") if long else param.name
+        out[public] = param.name
+    return out
+
+
+def _lists(context: typer.Context) -> set[str]:
+    return {str(param.name) for param in context.command.params if getattr(param, "multiple", False)}
+
+
+def settings_of(context: typer.Context) -> dict[str, Any]:
+    """Return every setting of a command, flags, file and defaults together."""
+    values: dict[str, Any] = {}
+    for public, name in public_names(context).items():
+        value = context.params.get(name)
+        if public in UNWRITTEN or value is None:
+            continue
+        table = next((table for table, option in TABLES.items() if option == public), None)
+        if table is not None:
+            values |= {table: assignments(value)} if value else {}
+        else:
+            values[public] = str(value) if isinstance(value, Path) else value
+    return values
+
+
+def write_settings(path: Path, context: typer.Context, **resolved: Any) -> Path:
+    """Write the settings of a command beside its result; ``--config`` reads the file again.
+
+    resolved : what became of defaults that depend on the data, as a table of its own.
+    """
+    values = settings_of(context)
+    if resolved:
+        values["resolved"] = resolved
+    head = f"# cignn {__version__}, {context.command.name}, {datetime.now():%Y-%m-%d %H:%M}\n"
+    again = f"# again: cignn {context.command.name} --config {path.name}\n\n"
+    path.write_text(head + again + to_toml(values), encoding="utf-8")
+    return path
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Return the settings beside a result; empty where there are none that can be read."""
+    try:
+        return tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {}
+
+
+# -------------------------------------------------------------------------- values
+
+
+def assignments(given: list[str] | None) -> dict[str, Any]:
+    """Return NAME=VALUE words as a dict; values are read as TOML, what is none is a word."""
+    out = {}
+    for one in given or []:
+        name, sign, text = one.partition("=")
+        if not sign or not name.strip():
+            raise typer.BadParameter(f"expected NAME=VALUE, such as epochs=50, got {one!r}.")
+        out[name.strip()] = as_value(text.strip())
+    return out
+
+
+def as_value(text: str) -> Any:
+    """Read a value as TOML writes it; None and what is not TOML as Python and people do."""
+    if text.lower() in ("none", "null"):
+        return None
+    if text in ("True", "False"):
+        return text == "True"
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    if isinstance(value, str) and value.lower() == "none":
+        return None
+    return value if isinstance(value, (bool, int, float, str, list)) else text
+
+
+def names_in(text: str | None) -> list[str]:
+    """Return the words of a list separated by commas."""
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Return tables in tables as one, with dots between names."""
+    out: dict[str, Any] = {}
+    for key, value in values.items():
+        out |= flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
+    return out
+
+
+def to_toml(values: Mapping[str, Any]) -> str:
+    """Write values, and one level of tables, as TOML; None, which it cannot hold, is left out of tables."""
+    plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
+    lines = [f"{_key(key)} = {_toml(value)}" for key, value in plain.items() if value is not None]
+    for key, value in values.items():
+        if isinstance(value, dict):
+            rows = [f"{_key(name)} = {_toml(one)}" for name, one in flat(value).items()]
+            lines += ["", f"[{_key(key)}]", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: Any) -> str:
+    word = str(name)
+    bare = word.replace("_", "a").replace("-", "a")
+    return word if bare.isascii() and bare.isalnum() else json.dumps(word)
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return '"none"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value != value:
+        return "nan"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_toml(one) for one in value)}]"
+    return json.dumps(str(value), ensure_ascii=False)

@@ -1,0 +1,55 @@
+"""Commands run as a user runs them, and small studies on disk for them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cignn.datasets import Cohort, make_cohort
+
+SCRIPT = Path(sys.executable).parent / "cignn"
+ALL = ("demo", "fit", "predict", "explain", "evaluate", "audit", "reproduce", "report", "info")
+
+
+class Result:
+    """Exit code and what was written, without colours and frames."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+        self.words = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", out + err).split())
+
+
+def command(*arguments: str, cwd: Path | None = None) -> Result:
+    """Run the installed command."""
+    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, cwd=cwd, timeout=300)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def write_study(folder: Path, cohort: Cohort, labels: bool = True) -> Path:
+    """Write a cohort as people keep theirs: a table, one file per subject and the regions."""
+    (folder / "series").mkdir(parents=True)
+    table = pd.DataFrame(
+        {"participant_id": cohort.subjects, "site": cohort.sites, "age": cohort.covariates["age"]}
+    )
+    if labels:
+        table["label"] = np.where(cohort.y == 1, "patient", "control")
+    table.to_csv(folder / "participants.tsv", sep="\t", index=False)
+    for subject, series in zip(cohort.subjects, cohort.series, strict=True):
+        np.save(folder / "series" / f"{subject}.npy", series)
+    if labels:
+        assert cohort.atlas is not None
+        regions = {"name": [f"region {i}" for i in range(cohort.n_rois)], "system": cohort.atlas.systems}
+        pd.DataFrame(regions).to_csv(folder / "regions.csv", index=False)
+    return folder
+
+
+def write_studies(folder: Path) -> None:
+    """my_study, 36 labelled subjects of 20 regions, and new_subjects, four without labels."""
+    cohort = make_cohort(40, 20, n_edges=6, effect=0.8, lengths=(50, 60), random_state=0)
+    write_study(folder / "my_study", cohort[:36])
+    write_study(folder / "new_subjects", cohort[36:], labels=False)

@@ -1,0 +1,387 @@
+"""What must hold for the commands on a study: results, settings beside them, bad input, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cignn import load_cohort, load_model
+from cignn.cli.explain import file_names
+from cignn.cli.settings import as_value, to_toml
+from cignn.datasets import make_ba2motifs
+from cignn.evaluation import Store
+from commands import ALL, SCRIPT, Result, command, write_studies
+
+Call = Callable[..., Result]
+QUICK = ["--epochs", "1", "--members", "1"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two studies, a network (model) and a support vector machine (svm)."""
+    folder = tmp_path_factory.mktemp("studies")
+    write_studies(folder)
+    done = command("fit", "my_study", "--hold-out", "0.25", *QUICK, "--json", cwd=folder)
+    assert done.code == 0, done.err
+    assert done.err == ""
+    told = json.loads(done.out)
+    assert told["model"] == "model" and told["trained_on"] == 27 and told["held_out"] == 9
+    assert 0 <= told["scores"]["accuracy"] <= 1 and told["classes"] == ["control", "patient"]
+    words = "fit my_study --out svm --method linear-svm --connectivity tangent --combat --covariates age"
+    assert command(*words.split(), "--density", "0.5", cwd=folder).code == 0
+    return folder
+
+
+@pytest.fixture
+def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(place)
+    return place
+
+
+# ----------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_help_shows_an_example_within_80_columns(
+    call: Call, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    result = call(name, "--help")
+    assert result.code == 0 and f"Example: cignn {name}" in result.words
+    assert max(map(len, result.out.splitlines())) <= 80
+    assert "--json" in result.words
+
+
+def test_the_example_of_every_help_works_as_printed(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_studies(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cignn.cli.demo._motifs", lambda *_: {"picture": "", "model": ""})
+    monkeypatch.setattr("cignn.cli.demo._cohort", lambda *_: {"report": "", "model": ""})
+    short = {"fit": QUICK, "evaluate": ["--set", "epochs=1", "--set", "members=1"]}
+    for name in ("fit", *(name for name in ALL if name != "fit")):
+        (line,) = re.findall(r"Example: (.+)", call(name, "--help").out)
+        result = call(*shlex.split(line)[1:], *short.get(name, []))
+        assert result.code == 0, (line, result.err)
+        for word in re.findall(r"--out (\S+)", line):
+            assert Path(word).exists()
+
+
+# ---------------------------------------------------------------------- models
+
+
+def test_fit_keeps_all_that_new_subjects_need(here: Path) -> None:
+    model, new = load_model("svm"), load_cohort("new_subjects", label=None, one_class="keep")
+    assert [type(step).__name__ for step in model.pipeline_[:-1]] == [
+        "Connectivity",
+        "ComBat",
+        "ConnectomeGraphs",
+    ]
+    assert model.pipeline_[0].kind == "tangent" and model.pipeline_[2].density == 0.5
+    assert model.roi_names_[3] == "region 3" and set(model.atlas_.systems) > {"network-1"}
+    assert model.predict_proba(new).shape == (4, 2)
+
+
+def test_settings_are_written_beside_the_model_and_read_again(call: Call, here: Path) -> None:
+    written = tomllib.loads((here / "model" / "settings.toml").read_text())
+    assert written["data"] == "my_study" and written["epochs"] == 1 and written["hold_out"] == 0.25
+    assert written["resolved"]["readout"] == "edges" and written["resolved"]["best_epoch"] == 1
+    result = call("fit", "--config", "model/settings.toml", "--out", "again", "--seed", "1", "--json")
+    assert result.code == 0, result.err
+    again = tomllib.loads((here / "again" / "settings.toml").read_text())
+    assert again["out"] == "again" and again["seed"] == 1, "flags win"
+    assert {k: v for k, v in again.items() if k not in ("out", "seed", "resolved")} == {
+        k: v for k, v in written.items() if k not in ("out", "seed", "resolved")
+    }
+
+
+def test_a_file_of_settings_holds_tables_of_commands_models_and_readers(call: Call, here: Path) -> None:
+    (here / "run.toml").write_text(
+        'data = "my_study"\nmembers = 1\n[fit]\nepochs = 9\nout = "toml"\n[evaluate]\nseeds = 4\n'
+        '[model]\nkeep = 0.15\nencoder_hidden = [8]\ndropout = 0\n[load]\nshort_series = "keep"\n'
+    )
+    result = call("fit", "--config", "run.toml", "--epochs", "1", "--set", "keep=0.25", "--json")
+    assert result.code == 0, result.err
+    resolved = load_model("toml").classifier_.settings_
+    assert resolved["epochs"] == 1 and resolved["keep"] == 0.25, "flags win"
+    (here / "run.toml").write_text('data = "my_study"\nepoch = 9\n')
+    result = call("fit", "--config", "run.toml")
+    assert result.code == 2 and "fit has no setting 'epoch'; did you mean epochs?" in result.err
+    (here / "run.toml").write_text("data = ")
+    result = call("fit", "--config", "run.toml")
+    assert result.code == 2 and "is not TOML" in result.err and result.err.count("\n") == 1
+
+
+def test_predict_writes_one_row_per_subject(call: Call, here: Path) -> None:
+    result = call("predict", "model", "new_subjects", "--out", "out/predictions.csv")
+    assert result.code == 0, result.err
+    table = pd.read_csv("out/predictions.csv")
+    assert list(table) == ["subject", "site", "trained_on", "predicted", "p_control", "p_patient"]
+    new = load_cohort("new_subjects", label=None)
+    np.testing.assert_allclose(
+        table[["p_control", "p_patient"]], load_model("model").predict_proba(new), atol=1e-6
+    )
+    assert list(table["subject"]) == list(new.subjects) and not table["trained_on"].any()
+    assert (here / "out" / "predictions.settings.toml").is_file()
+    result = call("predict", "model", "my_study", "--json")
+    told = json.loads(result.out)
+    assert sum(row["trained_on"] for row in told["predictions"]) == 27
+    fitted = tomllib.loads((here / "model" / "settings.toml").read_text())
+    assert fitted["hold_out"] == 0.25 and 0 <= told["scores"]["accuracy"] <= 1
+
+
+def test_explain_writes_edges_and_a_figure_per_subject_and_of_the_group(call: Call, here: Path) -> None:
+    result = call("explain", "model", "new_subjects", "--out", "ex", "--edges", "7")
+    assert result.code == 0, result.err
+    table = pd.read_csv("ex/probabilities.csv")
+    assert len(table) == 4 and np.allclose(table[["p_control", "p_patient"]].sum(axis=1), 1)
+    explanations = load_model("model").explain(load_cohort("new_subjects", label=None))
+    for i, subject in enumerate(table["subject"]):
+        edges = pd.read_csv(f"ex/subjects/{subject}.csv")
+        expected = explanations[i].top_edges(7)
+        assert list(edges["source"]) == list(expected["source"]) and edges["source"][0].startswith("region ")
+        np.testing.assert_allclose(edges["weight"], expected["weight"], atol=1e-6)
+        assert (here / "ex" / "subjects" / f"{subject}.png").read_bytes().startswith(b"\x89PNG")
+    group = pd.read_csv("ex/group_edges.csv")
+    assert len(group) == 190 and (here / "ex" / "group.png").stat().st_size > 5000
+    np.testing.assert_allclose(group["weight"][0], explanations.mean().edge_weights.max(), atol=1e-6)
+    assert (here / "ex" / "settings.toml").is_file()
+
+
+def test_a_model_that_does_not_explain_itself_needs_an_explainer_that_can(call: Call, here: Path) -> None:
+    words = ["explain", "svm", "new_subjects", "--out", "ex2", "--no-figures", "--load", "short_series=keep"]
+    result = call(*words)
+    assert result.code == 2 and "explains networks, the model is none (linear-svm)" in result.err
+    result = call(*words, "--explainer", "connectivity", "--json")
+    assert result.code == 0 and json.loads(result.out)["subjects"] == 4
+    assert not list((here / "ex2" / "subjects").glob("*.png"))
+
+
+def test_graphs_are_read_predicted_and_explained_too(call: Call, here: Path) -> None:
+    graphs = make_ba2motifs(20, random_state=0)
+    adj = np.stack([graphs.edge_matrix(i) for i in range(20)])
+    np.savez("motifs.npz", adj=adj, x=np.ones((20, 25, 1), np.float32), y=graphs.y)
+    assert call("fit", "motifs.npz", "--out", "motif_model", "--epochs", "1", "--json").code == 0
+    result = call("explain", "motif_model", "motifs.npz", "--out", "motif_ex", "--json", "--picture", "svg")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["group_edges"] is None
+    assert (here / "motif_ex" / "subjects" / "graph-0003.svg").read_text().lstrip().startswith("<?xml")
+    result = call("fit", "motifs.npz", "--out", "x", "--fisher")
+    assert result.code == 2 and "'--fisher'" in result.err and "the data are graphs" in result.err
+    result = call("predict", "motif_model", "new_subjects")
+    assert result.code == 2 and "trained on graphs, the data are a cohort" in result.err
+    result = call("predict", "model", "motifs.npz")
+    assert result.code == 2 and "trained on a cohort, the data are graphs" in result.err
+
+
+# ------------------------------------------------------------------ evaluations
+
+
+def test_evaluate_keeps_every_task_and_prints_the_summary(call: Call, here: Path) -> None:
+    words = (
+        "evaluate my_study --protocol kfold --folds 3 --methods linear-svm,gin --set gin.epochs=1 --out res"
+    )
+    result = call(*words.split())
+    assert result.code == 0, result.err
+    assert "linear-svm" in result.words and "±" in result.words and "accuracy" in result.words
+    with Store("res") as store:
+        first = store.tasks()
+    assert len(first) == 6 and set(first["data"]) == {"my_study"}
+    told = json.loads(call(*words.split(), "--json").out)
+    with Store("res") as store:
+        assert list(store.tasks()["finished"]) == list(first["finished"]), "nothing is done twice"
+    assert [row["method"] for row in told["summary"]] == ["linear-svm", "gin"] and not told["failed"]
+    assert len(told["comparison"]) == 1
+    assert len(pd.read_csv("res/scores.csv")) == 6 * 8 and (here / "res" / "settings.toml").is_file()
+
+
+def test_failed_tasks_are_told_with_exit_code_one(call: Call, here: Path) -> None:
+    words = "evaluate my_study --methods linear-svm --combat --covariates shoe_size --out failed"
+    result = call(*words.split())
+    assert result.code == 1 and "1 tasks failed, first linear-svm" in result.err and "shoe_size" in result.err
+
+
+def test_audit_tells_findings_and_how_serious_they_are(call: Call, here: Path) -> None:
+    result = call("audit", "my_study", "--json", "--out", "findings.csv")
+    told = json.loads(result.out)
+    assert result.code == 0 and told["subjects"] == 36
+    assert {row["finding"] for row in told["findings"]} >= {"near-identical subjects", "site → label"}
+    assert len(pd.read_csv("findings.csv")) == len(told["findings"])
+    copied = load_cohort("my_study")
+    copied = copied[[0, *range(len(copied))]]
+    copied._with(subjects=["copy", *copied.subjects[1:]]).save("copied.npz")
+    result = call("audit", "copied.npz", "--strict")
+    assert result.code == 1 and "near-identical subjects" in result.words and "serious" in result.words
+
+
+def test_reproduce_lists_and_runs_tables_of_the_paper(call: Call, here: Path) -> None:
+    told = json.loads(call("reproduce", "--json").out)
+    assert "explanation-accuracy" in [row["name"] for row in told["names"]]
+    result = call("reproduce", "data-statistics", "--out", "paper", "--json")
+    told = json.loads(result.out)
+    assert result.code == 0 and Path(told["markdown"]).is_file() and told["scale"] == "smoke"
+    assert (here / "paper" / "data-statistics-smoke.settings.toml").is_file()
+    result = call("reproduce", "explanation-acuracy")
+    assert result.code == 2 and "did you mean 'explanation-accuracy'?" in result.err
+
+
+def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
+    names = "control=healthy,patient=ill"
+    result = call("report", "model", "--out", "r1.html", "--json", "--class-names", names)
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["subjects"] == 36, "the subjects of the run"
+    assert "healthy" in (here / "r1.html").read_text()
+    words = "evaluate my_study --methods ci-gnn,linear-svm --set epochs=1 --set members=1 --out for_report"
+    assert call(*words.split()).code == 0
+    result = call("report", "for_report", "--out", "r2.html", "--no-audit", "--json")
+    assert result.code == 0, result.err
+    assert load_model("for_report/model").trained_on(load_cohort("my_study")).sum() == 36 - 7
+    result = call("report", "model", "new_subjects", "--results", "for_report", "--out", "r3.html")
+    assert result.code == 0 and str(here / "r3.html") in result.out
+    result = call("report", "svm", "--out", "r4.html")
+    assert result.code == 2 and "fit one such as ci-gnn" in result.err
+
+
+# --------------------------------------------------------------------- bad input
+
+BAD = {
+    "no such study": ("fit nowhere", "nowhere does not exist"),
+    "a misspelt option": ("fit my_study --denisty 0.1", "did you mean --density?"),
+    "a misspelt method": ("fit my_study --method ci-gn", "did you mean 'ci-gnn'?"),
+    "a misspelt parameter": ("fit my_study --set epoch=3", "did you mean 'epochs'?"),
+    "a parameter without value": ("fit my_study --set epochs", "expected NAME=VALUE"),
+    "a misspelt kind": ("fit my_study --connectivity tangnt", "did you mean tangent?"),
+    "a misspelt reader option": ("fit my_study --load constant_roi=zero", "did you mean constant_rois?"),
+    "a misspelt format": ("fit my_study --format cohrt", "did you mean cohort?"),
+    "density out of range": ("fit my_study --density 3", "'--density'"),
+    "covariates without combat": ("fit my_study --covariates age", "add --combat"),
+    "no label": ("fit new_subjects", "has no column 'label'"),
+    "a model in the way": ("fit my_study --out my_study", "not a model folder"),
+    "no model": ("predict nowhere new_subjects", "no model folder at nowhere"),
+    "not a model": ("predict my_study new_subjects", "config.json is missing"),
+    "not a CSV file": ("predict model new_subjects --out p.txt", "ends in .csv"),
+    "a misspelt explainer": (
+        "explain model new_subjects --explainer gnn-explain",
+        "did you mean gnn-explainer?",
+    ),
+    "a strange picture": ("explain model new_subjects --picture gif", "png, pdf or svg"),
+    "a misspelt protocol": ("evaluate my_study --protocol los", "did you mean 'loso'?"),
+    "a parameter nobody has": ("evaluate my_study --methods lasso --set epochs=3", "none of lasso has"),
+    "a method not evaluated": ("evaluate my_study --methods gin --set gat.epochs=3", "not evaluated"),
+    "an audit of nothing": ("audit nowhere", "nowhere does not exist"),
+    "a report of nothing": ("report my_study", "no folder of cignn fit or cignn evaluate"),
+    "a label that is none": ("report model --class-names ill=sick", "label of control, patient"),
+    "no arguments": ("fit", "Missing argument"),
+}
+
+
+@pytest.mark.parametrize(("words", "told"), BAD.values(), ids=BAD.keys())
+def test_bad_input_is_told_in_one_line_with_code_two(call: Call, here: Path, words: str, told: str) -> None:
+    result = call(*words.split(), "--json")
+    assert result.code == 2 and told in result.err and not result.out
+    assert result.err.count("\n") == 1 and "Traceback" not in result.err
+
+
+def test_an_unforeseen_fault_is_a_failure_in_one_line(
+    call: Call, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def burst(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("the sky\nfell")
+
+    monkeypatch.setattr("cignn.datasets.load_cohort", burst)
+    result = call("audit", "my_study")
+    assert result.code == 1 and result.err.count("\n") == 1
+    assert result.err.startswith("failed RuntimeError: the sky (CIGNN_TRACEBACK=1 shows where")
+
+
+# ------------------------------------------------------------------------ Ctrl-C
+
+
+def interrupted(*arguments: str, cwd: Path, when: Callable[[], bool]) -> Result:
+    """Run the command in a process of its own and press Ctrl-C when something has happened."""
+    process = subprocess.Popen(
+        [SCRIPT, *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+    )
+    try:
+        for _ in range(1000):
+            if when() or process.poll() is not None:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    return Result(process.returncode, out, err)
+
+
+def test_ctrl_c_in_a_training_keeps_the_best_epoch(place: Path) -> None:
+    words = "fit my_study --out stopped --epochs 100000 --members 1 --set patience=none --set checkpoint=c1"
+    result = interrupted(*words.split(), cwd=place, when=(place / "c1").exists)
+    assert result.code == 130 and "is kept in stopped" in result.err and "Traceback" not in result.err
+    model = load_model(place / "stopped")
+    assert model.predict(load_cohort(place / "new_subjects", label=None)).shape == (4,)
+
+
+def test_ctrl_c_in_an_evaluation_keeps_finished_tasks_and_no_others(place: Path) -> None:
+    assert command(*["evaluate", "my_study", "--methods", "linear-svm", "--out", "halted", "--json"], cwd=place).code == 0
+    words = (
+        "evaluate my_study --methods linear-svm,gin --set epochs=100000 --set gin.checkpoint=c2 --out halted"
+    )
+    result = interrupted(*words.split(), cwd=place, when=(place / "c2").exists)
+    assert result.code == 130 and "1 tasks (0 new) are kept in halted" in result.err
+    assert "Traceback" not in result.err
+    with Store(place / "halted") as store:
+        assert list(store.tasks()["method"]) == ["linear-svm"]
+
+
+def test_ctrl_c_while_explaining_keeps_the_subjects_written(place: Path) -> None:
+    subjects = place / "half" / "subjects"
+    words = "explain model my_study --out half"
+    result = interrupted(*words.split(), cwd=place, when=lambda: any(subjects.glob("*.png")))
+    written = len(list(subjects.glob("*.csv")))
+    assert result.code == 130 and "of 36 subjects are written into half" in result.err
+    assert 1 <= written < 36 and len(pd.read_csv(place / "half" / "probabilities.csv")) == 36
+
+
+# ----------------------------------------------------------------------- helpers
+
+
+def test_file_names_are_plain_and_differ() -> None:
+    assert file_names(["sub-01", "../../etc", "a/b", "a b", "A_B", ""]) == [
+        *("sub-01", "etc", "a_b", "a_b_2", "A_B_3", "subject")
+    ]
+
+
+def test_values_come_back_from_toml_as_they_went() -> None:
+    values = {
+        "a b": 'x"\\y\n',
+        "t": True,
+        "n": 3,
+        "f": 0.1,
+        "l": [1, 2],
+        "word": "ünder",
+        "[x]": {"k.d": 1.5},
+    }
+    assert tomllib.loads(to_toml(values)) == values
+    assert [as_value(text) for text in ("3", "0.1", "true", "None", "[1, 2]", "gin", '"4"')] == [
+        *(3, 0.1, True, None, [1, 2], "gin", "4")
+    ]
