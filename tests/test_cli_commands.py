@@ -252,6 +252,17 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
     assert load_model("for_report/model").trained_on(load_cohort("my_study")).sum() == 36 - 7
     result = call("report", "model", "new_subjects", "--results", "for_report", "--out", "r3.html")
     assert result.code == 0 and str(here / "r3.html") in result.out
+    result = call(
+        "report",
+        "model",
+        "--out",
+        "r5.html",
+        "--load",
+        "min_length=55",
+        "--load",
+        "short_series=drop_subject",
+    )
+    assert result.code == 0 and "dropped" in result.err and "dropped" in (here / "r5.html").read_text()
     result = call("report", "svm", "--out", "r4.html")
     assert result.code == 2 and "fit one such as ci-gnn" in result.err
 
@@ -342,7 +353,8 @@ def test_ctrl_c_in_a_training_keeps_the_best_epoch(place: Path) -> None:
 
 
 def test_ctrl_c_in_an_evaluation_keeps_finished_tasks_and_no_others(place: Path) -> None:
-    assert command(*["evaluate", "my_study", "--methods", "linear-svm", "--out", "halted", "--json"], cwd=place).code == 0
+    words = "evaluate my_study --methods linear-svm --out halted --json"
+    assert command(*words.split(), cwd=place).code == 0
     words = (
         "evaluate my_study --methods linear-svm,gin --set epochs=100000 --set gin.checkpoint=c2 --out halted"
     )

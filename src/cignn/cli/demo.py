@@ -100,8 +100,7 @@ def _cohort(out: Path, subjects: int, seed: int, as_json: bool) -> dict[str, Any
     from cignn.datasets import make_cohort
     from cignn.evaluation import audit, explanation_roc_auc, make_protocol
     from cignn.evaluation.protocols import labels_of
-    from cignn.report.html import write_report
-    from cignn.report.report_data import report_of
+    from cignn.report import report_of, write_report
 
     cohort = make_cohort(subjects, n_edges=20, effect=0.5, site_effect=0.3, random_state=seed)
     split = make_protocol("holdout", test=0.25).splits(labels_of(cohort), seed)[0]

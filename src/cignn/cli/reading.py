@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cignn.cli.options import FORMATS
+from cignn.cli.screen import complain
 
 if TYPE_CHECKING:
     from cignn import Cohort, GraphSet
@@ -47,12 +50,14 @@ def read_data(
     load: Mapping[str, Any] | None = None,
     new: bool = False,
     quiet: bool = False,
+    told: list[str] | None = None,
 ) -> Cohort | GraphSet:
     """Read a cohort or graphs.
 
     format : one of `FORMATS`; "auto" looks at what the path holds
     load : options of the reader
     new : subjects to predict: labels may be missing, or all the same
+    told : gets a line on everyone who was left out
     """
     from cignn import datasets
 
@@ -80,7 +85,34 @@ def read_data(
         )
     if "verbose" in inspect.signature(reader).parameters:
         options.setdefault("verbose", int(not quiet))
-    return reader(path, **options)
+    with exclusions() as lines:
+        found = reader(path, **options)
+    for line in lines:
+        if not quiet:
+            complain("note", line)
+    if told is not None:
+        told += lines
+    return found
+
+
+@contextmanager
+def exclusions() -> Iterator[list[str]]:
+    """Yield what readers tell meanwhile of subjects and regions they leave out."""
+    lines: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    logger, listener = logging.getLogger("cignn.datasets"), Listener()
+    level = logger.level
+    logger.addHandler(listener)
+    logger.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(listener)
+        logger.setLevel(level)
 
 
 def kind_of(path: Path, format: str = "auto") -> str:

@@ -69,8 +69,7 @@ def report(
     Example: [bold]cignn report model --out report.html[/]
     """
     from cignn import Cohort, load_model
-    from cignn.report.html import write_report
-    from cignn.report.report_data import report_of
+    from cignn.report import report_of, write_report
 
     check_file(out, ".html")
     is_results = (run / "results.sqlite").is_file()
@@ -78,7 +77,8 @@ def report(
         raise FileNotFoundError(f"{run} is no folder of cignn fit or cignn evaluate.")
     results, model = (run, model) if is_results else (results, run)
     settings = read_settings(run)
-    cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json)
+    left_out: list[str] = []
+    cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json, left_out)
     if model is None:
         model = _train(run, settings, cohort, seed, as_json)
     fitted = load_model(model)
@@ -87,7 +87,8 @@ def report(
     held_out = None
     if isinstance(cohort, Cohort):
         held_out = ~fitted.trained_on(cohort)
-        held_out = held_out if held_out.any() else None
+        if graphs.digest() == classifier.training_digest_:
+            held_out = None  # nobody is; the report says so
         cohort = fitted.named(cohort)
     with working("gathering", as_json):
         content = report_of(
@@ -99,6 +100,7 @@ def report(
             explanations=explanations,
             held_out=held_out,
             class_names=_class_names(class_names, classifier.classes_),
+            exclusions=left_out,
             random_state=seed,
             **({} if title is None else {"title": title}),
         )
@@ -119,6 +121,7 @@ def _read_subjects(
     format: str,
     load: list[str] | None,
     quiet: bool,
+    left_out: list[str],
 ) -> Cohort | GraphSet:
     """Read the subjects given, or those of the run in the way it read them."""
     options = assignments(load)
@@ -136,7 +139,9 @@ def _read_subjects(
         label = settings.get("label", label) if label == "label" else label
         atlas = settings.get("atlas", atlas) if atlas is None else atlas
         format = settings.get("format", format) if format == "auto" else format
-    return read_data(data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
+    return read_data(
+        data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet, told=left_out
+    )
 
 
 def _train(run: Path, settings: dict[str, Any], cohort: Cohort | GraphSet, seed: int, quiet: bool) -> Path:
