@@ -16,12 +16,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
-from cignn import load_cohort, load_model
-from cignn.cli.explain import file_names
+from cignn import load_cohort, load_model, report
+from cignn.cli import app
+from cignn.cli.explain import draw, file_names
 from cignn.cli.settings import as_value, to_toml
-from cignn.datasets import make_ba2motifs
+from cignn.datasets import aal116, make_ba2motifs
 from cignn.evaluation import Store
+from cignn.explanations import Explanation
 from commands import ALL, SCRIPT, Result, command, write_studies
 
 Call = Callable[..., Result]
@@ -39,8 +42,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = json.loads(done.out)
     assert told["model"] == "model" and told["trained_on"] == 27 and told["held_out"] == 9
     assert 0 <= told["scores"]["accuracy"] <= 1 and told["classes"] == ["control", "patient"]
-    words = "fit my_study --out svm --method linear-svm --connectivity tangent --combat --covariates age"
-    assert command(*words.split(), "--density", "0.5", cwd=folder).code == 0
+    words = "--method linear-svm --connectivity tangent --combat --covariates age --density 0.5"
+    inside = CliRunner().invoke(
+        app, ["fit", str(folder / "my_study"), "--out", str(folder / "svm"), *words.split()]
+    )
+    assert inside.exit_code == 0, inside.output
     return folder
 
 
@@ -118,6 +124,10 @@ def test_a_file_of_settings_holds_tables_of_commands_models_and_readers(call: Ca
     assert result.code == 0, result.err
     resolved = load_model("toml").classifier_.settings_
     assert resolved["epochs"] == 1 and resolved["keep"] == 0.25, "flags win"
+    assert resolved["encoder_hidden"] == (8,) and resolved["dropout"] == 0, "one by one"
+    written = tomllib.loads((here / "toml" / "settings.toml").read_text())
+    assert written["model"] == {"keep": 0.25, "encoder_hidden": [8], "dropout": 0}
+    assert written["load"] == {"short_series": "keep"}
     (here / "run.toml").write_text('data = "my_study"\nepoch = 9\n')
     result = call("fit", "--config", "run.toml")
     assert result.code == 2 and "fit has no setting 'epoch'; did you mean epochs?" in result.err
@@ -352,9 +362,9 @@ def test_ctrl_c_in_a_training_keeps_the_best_epoch(place: Path) -> None:
     assert model.predict(load_cohort(place / "new_subjects", label=None)).shape == (4,)
 
 
-def test_ctrl_c_in_an_evaluation_keeps_finished_tasks_and_no_others(place: Path) -> None:
-    words = "evaluate my_study --methods linear-svm --out halted --json"
-    assert command(*words.split(), cwd=place).code == 0
+def test_ctrl_c_in_an_evaluation_keeps_finished_tasks_and_no_others(call: Call, here: Path) -> None:
+    place = here
+    assert call(*words_of("evaluate my_study --methods linear-svm --out halted --json")).code == 0
     words = (
         "evaluate my_study --methods linear-svm,gin --set epochs=100000 --set gin.checkpoint=c2 --out halted"
     )
@@ -377,6 +387,37 @@ def test_ctrl_c_while_explaining_keeps_the_subjects_written(place: Path) -> None
 # ----------------------------------------------------------------------- helpers
 
 
+def words_of(line: str) -> list[str]:
+    return shlex.split(line)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("cignn ex", "explain"),
+        ("cignn fit --conn", "--connectivity"),
+        ("cignn fit my_study --method rb", "rbf-svm"),
+        ("cignn evaluate my_study --methods gin,ra", "gin,random-forest"),
+        ("cignn reproduce lo", "loso"),
+    ],
+)
+def test_the_shell_completes(call: Call, monkeypatch: pytest.MonkeyPatch, typed: str, offered: str) -> None:
+    monkeypatch.setenv("_CIGNN_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    assert call().out.split() == [offered]
+
+
+def test_regions_with_places_are_drawn_on_the_brain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(report, "draw_connectome", lambda ex, atlas, **how: drawn.append((atlas, how["top"])))
+    names = aal116().names
+    one = Explanation(np.array([[0, 1], [2, 5]]), np.array([0.2, 0.9]), 116, names)
+    draw(one, None, None, "AAL by its names", 3, tmp_path / "a.png")
+    draw(one, None, aal116(), "an atlas", 4, tmp_path / "b.png")
+    assert drawn == [(None, 3), (aal116(), 4)]
+
+
 def test_file_names_are_plain_and_differ() -> None:
     assert file_names(["sub-01", "../../etc", "a/b", "a b", "A_B", ""]) == [
         *("sub-01", "etc", "a_b", "a_b_2", "A_B_3", "subject")
@@ -397,3 +438,18 @@ def test_values_come_back_from_toml_as_they_went() -> None:
     assert [as_value(text) for text in ("3", "0.1", "true", "None", "[1, 2]", "gin", '"4"')] == [
         *(3, 0.1, True, None, [1, 2], "gin", "4")
     ]
+
+
+def test_the_settings_file_of_the_docs_is_read(call: Call, here: Path) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (here / "docs.toml").write_text(example)
+    result = call("fit", "--config", "docs.toml", "--out", "from_docs", *QUICK, "--json")
+    assert result.code == 0, result.err
+    model = load_model("from_docs")
+    assert model.pipeline_[0].fisher and "combat" in model.pipeline_.named_steps
+    assert model.classifier_.settings_["keep"] == 0.15
+    words = ["--config", "docs.toml", "--out", "eval_docs", "--set", "epochs=1", "--set", "members=1"]
+    result = call("evaluate", *words, "--json")
+    assert result.code == 0, result.err
+    assert [row["method"] for row in json.loads(result.out)["summary"]] == ["ci-gnn", "rbf-svm"]

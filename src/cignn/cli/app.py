@@ -48,9 +48,9 @@ class FailedWorkError(Exception):
 def main() -> None:
     """Run the command line; whatever goes wrong ends in one clear line and its exit code."""
     if os.environ.get(TRACEBACK):
-        app()
+        app(prog_name="cignn")
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="cignn")
     except UsageError as error:
         sys.exit(_usage(error))
     except (KeyboardInterrupt, typer.Abort):

@@ -128,6 +128,7 @@ def _cohort(out: Path, subjects: int, seed: int, as_json: bool) -> dict[str, Any
         held_out=held_out,
         class_names=CLASSES,
         title="A simulated cohort with planted edges",
+        verbose=int(not as_json),
     )
     path = write_report(out / "report.html", content)
     return figures | {"model": str(out / "cohort_model"), "report": str(path)}

@@ -14,7 +14,7 @@ from cignn.cli.app import FailedWorkError, InterruptedWorkError, app
 from cignn.cli.fit import check_kind, cohort_model, refuse_for_graphs
 from cignn.cli.reading import check_folder, read_data
 from cignn.cli.screen import complain, say, say_json, show_table
-from cignn.cli.settings import FILE, assignments, names_in, write_settings
+from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +76,7 @@ def evaluate(
             help="Parameter of every method that has it, or of one: gin.epochs=50. Repeatable.",
             rich_help_panel=opt.MODEL,
             metavar="NAME=VALUE",
+            callback=with_table("set"),
         ),
     ] = None,
     device: opt.Device = "auto",

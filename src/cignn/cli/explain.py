@@ -108,7 +108,8 @@ def explain(
         show_table(group[shown].head(SHOWN), f"heaviest edges of {len(names)} subjects", digits=2)
     if scores:
         show_facts(scores, "on labelled subjects the model was not trained on")
-    say(f"probabilities, edges and figures of {len(names)} subjects: {out}")
+    what = "probabilities, edges and figures" if figures else "probabilities and edges"
+    say(f"{what} of {len(names)} subjects: {out}")
 
 
 def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool) -> Explanations:

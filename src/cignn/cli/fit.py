@@ -65,7 +65,7 @@ def fit(
     check_model_path(out)
     check_kind(connectivity)
     given = {"preset": preset, "epochs": epochs, "members": members}
-    params = {name: value for name, value in given.items() if value is not None} | assignments(settings)
+    params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
     classifier = make_estimator(method, **(running | params))
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)

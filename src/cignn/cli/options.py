@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cignn.cli.settings import read_config
+from cignn.cli.settings import read_config, with_table
 
 DATA, MODEL = "Data", "Model"  # headings in the help
 
@@ -82,6 +82,7 @@ Load = Annotated[
         help="Option of the reader, such as constant_rois=zero or duplicates=keep_first. Repeatable.",
         rich_help_panel=DATA,
         metavar="NAME=VALUE",
+        callback=with_table("load"),
     ),
 ]
 Kind = Annotated[
@@ -142,7 +143,11 @@ Members = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Any parameter of the method. Repeatable.", rich_help_panel=MODEL, metavar="NAME=VALUE"
+        "--set",
+        help="Any parameter of the method. Repeatable.",
+        rich_help_panel=MODEL,
+        metavar="NAME=VALUE",
+        callback=with_table("set"),
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.", metavar="NAME")]

@@ -82,28 +82,30 @@ def report(
     if model is None:
         model = _train(run, settings, cohort, seed, as_json)
     fitted = load_model(model)
+    names = _class_names(class_names, fitted.classes_)
     classifier, graphs = as_graphs(fitted, cohort)
     explanations = explained(classifier, graphs, explainer, seed, as_json)
     held_out = None
     if isinstance(cohort, Cohort):
         held_out = ~fitted.trained_on(cohort)
-        if graphs.digest() == classifier.training_digest_:
-            held_out = None  # nobody is; the report says so
         cohort = fitted.named(cohort)
-    with working("gathering", as_json):
-        content = report_of(
-            classifier,
-            graphs,
-            cohort if isinstance(cohort, Cohort) else None,
-            _scores(results),
-            _audited(cohort) if audit and isinstance(cohort, Cohort) else None,
-            explanations=explanations,
-            held_out=held_out,
-            class_names=_class_names(class_names, classifier.classes_),
-            exclusions=left_out,
-            random_state=seed,
-            **({} if title is None else {"title": title}),
-        )
+    with working("looking for leaks", as_json):
+        findings = _audited(cohort) if audit and isinstance(cohort, Cohort) else None
+    content = report_of(
+        classifier,
+        graphs,
+        cohort if isinstance(cohort, Cohort) else None,
+        _scores(results),
+        findings,
+        explanations=explanations,
+        held_out=held_out,
+        class_names=names,
+        exclusions=left_out,
+        title=title,
+        random_state=seed,
+        verbose=int(not as_json),
+    )
+    with working("writing", as_json):
         write_report(out, content)
     write_settings(out.with_suffix(".settings.toml"), context)
     if as_json:

@@ -59,7 +59,7 @@ def plain(value: Any) -> Any:
 
 def show_table(table: pd.DataFrame, title: str, digits: int = 3, most: int | None = None) -> None:
     """Write a table to stdout; numbers to the right, at most so many rows."""
-    drawn = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in table.columns:
         right = pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name])
         drawn.add_column(
@@ -68,6 +68,7 @@ def show_table(table: pd.DataFrame, title: str, digits: int = 3, most: int | Non
     for row in table.head(most or len(table)).itertuples(index=False):
         drawn.add_row(*(escape(_cell(value, digits)) for value in row))
     console = Console()
+    console.print(f"[bold]{escape(title)}[/]", highlight=False)
     console.print(drawn)
     if most is not None and len(table) > most:
         console.print(f"… and {len(table) - most} more", highlight=False)
@@ -75,10 +76,13 @@ def show_table(table: pd.DataFrame, title: str, digits: int = 3, most: int | Non
 
 def show_facts(facts: dict[str, Any], title: str, digits: int = 3) -> None:
     """Write names and values as a table of two columns."""
-    drawn = Table(title=escape(title), title_justify="left", show_header=False, box=box.SIMPLE)
+    drawn = Table(show_header=False, box=box.SIMPLE)
     for name, value in facts.items():
         drawn.add_row(escape(name.replace("_", " ")), escape(_cell(value, digits)))
-    Console().print(drawn)
+    console = Console()
+    if title:
+        console.print(f"[bold]{escape(title)}[/]", highlight=False)
+    console.print(drawn)
 
 
 def _cell(value: Any, digits: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -49,7 +49,7 @@ def _defaults(context: typer.Context, values: Mapping[str, Any], path: Path) -> 
     out: dict[str, Any] = {}
     for key, value in values.items():
         if key in TABLES and isinstance(value, dict) and TABLES[key] in known:
-            out[known[TABLES[key]]] = [f"{k}={json.dumps(v)}" for k, v in flat(value).items()]
+            context.meta[f"{FILE}.{TABLES[key]}"] = [f"{k}={json.dumps(v)}" for k, v in flat(value).items()]
             continue
         wanted = key.replace("-", "_")
         if wanted not in known or wanted in UNWRITTEN:
@@ -61,6 +61,15 @@ def _defaults(context: typer.Context, values: Mapping[str, Any], path: Path) -> 
         many = isinstance(value, list) and known[wanted] not in _lists(context)
         out[known[wanted]] = ",".join(map(str, value)) if many else value
     return out
+
+
+def with_table(option: str) -> Callable[[typer.Context, list[str] | None], list[str]]:
+    """Return a callback that puts the file's table before what the option says: flags win, one by one."""
+
+    def merged(context: typer.Context, given: list[str] | None) -> list[str]:
+        return [*context.meta.get(f"{FILE}.{option}", []), *(given or [])]
+
+    return merged
 
 
 def public_names(context: typer.Context) -> dict[str, str]:

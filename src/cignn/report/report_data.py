@@ -17,6 +17,7 @@ from cignn.datasets.cohort import Cohort
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.faithfulness import heaviest_edges
 from cignn.evaluation.findings import Audit
+from cignn.explainers.base import track
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 from cignn.nn.committee import Committee
@@ -146,6 +147,7 @@ def report_of(
     exclusions: Sequence[str] = (),
     title: str | None = None,
     random_state: int = 0,
+    verbose: int = 0,
 ) -> ReportData:
     """Explain graphs with a fitted model and gather what its report shows.
 
@@ -163,6 +165,7 @@ def report_of(
     class_names : label → name, for instance ``{0: "TD", 1: "ASD"}``
     exclusions : lines on who was left out and why
     random_state : of the edges taken away by chance
+    verbose : 1 shows a progress bar
     """
     if isinstance(graphs, Cohort):
         cohort = graphs if cohort is None else cohort
@@ -192,7 +195,7 @@ def report_of(
         np.asarray(classifier.classes_),
         probabilities,
         member_probabilities(classifier, graphs),
-        removal(classifier, explanations, random_state=random_state),
+        removal(classifier, explanations, random_state=random_state, verbose=verbose),
         None if all_seen or held_out is None else np.asarray(held_out, bool),
         trained_on=all_seen,
         results=results,
@@ -221,18 +224,27 @@ def member_probabilities(classifier: Any, graphs: GraphSet) -> np.ndarray | None
 
 
 def removal(
-    classifier: Any, explanations: Explanations, shares: Sequence[float] = SHARES, random_state: int = 0
+    classifier: Any,
+    explanations: Explanations,
+    shares: Sequence[float] = SHARES,
+    random_state: int = 0,
+    verbose: int = 0,
 ) -> Removal:
-    """Take edges away from every graph, the heaviest or as many by chance, and ask the classifier again."""
+    """Take edges away from every graph, the heaviest or as many by chance, and ask the classifier again.
+
+    verbose : 1 shows a progress bar.
+    """
     graphs = explanations.graphs
     rng = np.random.default_rng(random_state)
     by_chance = Explanations(graphs, [rng.random(n) for n in graphs.n_edges])
     target = np.asarray(classifier.predict_proba(graphs)).argmax(1)
     left = np.empty((2, len(shares), len(graphs)))
-    for row, ranked in zip(left, (explanations, by_chance), strict=True):
-        for k, share in enumerate(shares):
-            kept = graphs.with_edges([~mask for mask in heaviest_edges(ranked, share)]) if share else graphs
-            row[k] = np.asarray(classifier.predict_proba(kept))[np.arange(len(graphs)), target]
+    rankings = (explanations, by_chance)
+    steps = [(way, k) for way in range(len(rankings)) for k in range(len(shares))]
+    for way, k in track(steps, "removing edges", len(steps), verbose):
+        masks = heaviest_edges(rankings[way], shares[k]) if shares[k] else None
+        kept = graphs if masks is None else graphs.with_edges([~mask for mask in masks])
+        left[way, k] = np.asarray(classifier.predict_proba(kept))[np.arange(len(graphs)), target]
     return Removal(np.array(shares, float), *left)
 
 
