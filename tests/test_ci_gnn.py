@@ -532,7 +532,7 @@ def test_what_is_explained_is_measured_against_the_entropy_of_the_classes() -> N
     model.learn_of({"loss": entropy.item()})
     assert model.explained.item() == pytest.approx(0, abs=1e-9)
     model.learn_of({"loss": entropy.item() / 2})
-    assert model.explained.item() == pytest.approx(0.5**4)
+    assert model.explained.item() == pytest.approx(0.25)
 
 
 def test_the_price_does_not_reward_a_worse_prediction() -> None:
