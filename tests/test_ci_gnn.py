@@ -480,16 +480,20 @@ def test_the_rest_is_what_the_subgraph_leaves() -> None:
 
 
 def test_the_rest_costs_nothing_where_it_tells_only_how_frequent_classes_are() -> None:
-    """Nor before the subgraphs themselves explain anything."""
+    """Nor before the subgraphs themselves tell anything."""
     model, batch = make_model(rest=True).train(), make_batch([6, 4, 7, 5])
     share = torch.tensor([0.75, 0.25], dtype=torch.float64)
     model.class_share.copy_(share)
     model.label_entropy.fill_(-(share * share.log()).sum())
     sure = torch.tensor([[9.0, -9.0]], dtype=torch.float64)
-    full = 0.25 * 18 - model.label_entropy.item()  # 18: what log-odds 9 : -9 deny
-    for explained, told, cost in ((1.0, share.log()[None], 0.0), (1.0, sure, full), (0.0, sure, 0.0)):
-        model.explained.fill_(explained)
-        model.classifier = Fixed(torch.cat([sure.expand(4, 2), told]))
+    right = 100.0 * torch.nn.functional.one_hot(batch.y, 2).double()
+    entropy = model.label_entropy.item()
+    for subgraphs, told, cost in (
+        (right, share.log()[None], 0.0),
+        (right, sure, 0.25 * 18 - entropy),  # 18: what log-odds 9 : -9 deny
+        (-right, sure, 0.0),
+    ):
+        model.classifier = Fixed(torch.cat([subgraphs, told]))
         losses = model.classification_losses(batch)
         assert losses["rest"].item() == pytest.approx(cost, abs=1e-6)
 
@@ -503,36 +507,37 @@ def test_the_rest_is_not_read_when_predicting_or_when_not_asked_for() -> None:
 # --------------------------------------------------------------- price and limits
 
 
-def test_an_edge_costs_little_before_anything_is_explained() -> None:
+def test_an_edge_costs_little_before_it_explains_anything() -> None:
     """And then only where more edges are kept than the first part of the price leaves free."""
     model, batch = make_model(), make_batch([6, 4, 7, 5])
-    full = edge_information(model(batch).edge_logits, batch.edge_mask, 0.2).item()
-    floor = PRICE_FLOOR * edge_information(model(batch).edge_logits, batch.edge_mask, FLOOR_KEEP).item()
+    full = edge_information(model(batch).edge_logits, batch.edge_mask, 0.2)
+    floor = PRICE_FLOOR * edge_information(model(batch).edge_logits, batch.edge_mask, FLOOR_KEEP)
+    right = torch.nn.functional.one_hot(batch.y, 2).double()
     prices = []
-    for loss in (2.0, 1.0, 0.5, 0.1, 0.0):  # cross-entropy in graphs not trained on
-        model.learn_of({"loss": loss * model.label_entropy.item()})
+    for logits in (-10 * right, 0 * right, right, 3 * right, 100 * right):
+        model.classifier = Fixed(logits)
         prices.append(model.classification_losses(batch, keep=0.2)["edges"].item())
     assert full > 0.01
-    assert prices[:2] == pytest.approx([floor] * 2)
+    assert prices[:2] == pytest.approx([floor.item()] * 2)
     assert prices[1] < prices[2] < prices[3] < prices[4]
-    assert prices[4] == pytest.approx(floor + (1 - PRICE_FLOOR) * full)
+    assert prices[4] == pytest.approx(floor.item() + (1 - PRICE_FLOOR) * full.item())
     fixed = make_model(pricing="fixed")
     paid = edge_information(fixed(batch).edge_logits, batch.edge_mask, 0.2).item()
-    for loss in (2.0, 0.0):
-        fixed.learn_of({"loss": loss})
+    for logits in (-10 * right, 100 * right):
+        fixed.classifier = Fixed(logits)
         assert fixed.classification_losses(batch, keep=0.2)["edges"].item() == pytest.approx(paid)
 
 
-def test_what_is_explained_is_measured_against_the_entropy_of_the_classes() -> None:
+def test_the_price_measures_explanation_against_the_entropy_of_the_classes() -> None:
     """Where one class is rare, naming its frequency explains nothing either."""
-    model = make_model()
+    model, batch = make_model(), make_batch([6, 4, 7, 5])
     share = torch.tensor([0.75, 0.25], dtype=torch.float64)
-    entropy = -(share * share.log()).sum()
-    model.label_entropy.fill_(entropy)
-    model.learn_of({"loss": entropy.item()})
-    assert model.explained.item() == pytest.approx(0, abs=1e-9)
-    model.learn_of({"loss": entropy.item() / 2})
-    assert model.explained.item() == pytest.approx(0.25)
+    rare = replace(batch, y=torch.tensor([0, 0, 0, 1]))
+    model.label_entropy.fill_(-(share * share.log()).sum())
+    model.classifier = Fixed(share.log().expand(4, 2))
+    floor = edge_information(model(rare).edge_logits, rare.edge_mask, FLOOR_KEEP)
+    price = model.classification_losses(rare, keep=0.2)["edges"]
+    assert price.item() == pytest.approx(PRICE_FLOOR * floor.item())
 
 
 def test_the_price_does_not_reward_a_worse_prediction() -> None:

@@ -67,7 +67,7 @@ class CIGNNClassifier(ExplainingClassifier):
     mask : "stochastic", edges drawn while training, or "soft", edges weighted; keep : share r of edges that
         is free of charge at the end; keep_anneal : share of stage II in which it falls from 0.9 to there;
         edge_price : weight of the price of the other edges; pricing : "explained", the price grows with what
-        is explained of the validation labels, or "fixed"; rest_weight : weight of the demand that the edges
+        the subgraphs explain of the labels, or "fixed"; rest_weight : weight of the demand that the edges
         left out tell nothing of the class; temperature : of the edge draws
     separate_products : own projections for the two inner products, reconstruction and subgraph
     train_encoder : whether stage II trains the encoder too
@@ -305,7 +305,6 @@ class CIGNNClassifier(ExplainingClassifier):
             patience=settings["patience"],
             price=price if stochastic else None,
             begin=begin,
-            after=network.learn_of,
             fast=mask if settings["mask_rate"] != 1 else (),
             fast_rate=settings["mask_rate"],
         )

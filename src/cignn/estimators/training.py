@@ -35,8 +35,8 @@ class Stage:
     parameter stands still: no dropout, no moving batch statistics. ``choose_from`` is the first epoch of the
     stage whose weights may be kept, None when none may; ``choose_by`` says by what, see `_choose`; training
     ends once ``patience`` epochs in a row were not better; price(output, batch) is what a batch of validation
-    graphs costs beyond its cross-entropy. ``after`` is told the validation scores of each epoch. The
-    parameters in ``fast`` learn ``fast_rate`` times as fast as the others and do not decay.
+    graphs costs beyond its cross-entropy. The parameters in ``fast`` learn ``fast_rate`` times
+    as fast as the others and do not decay.
     """
 
     name: str
@@ -49,7 +49,6 @@ class Stage:
     patience: int | None = None
     price: Callable[[Any, GraphBatch], Tensor] | None = None
     begin: Callable[[], None] = lambda: None
-    after: Callable[[dict[str, float]], None] = lambda scores: None
     fast: Sequence[nn.Parameter] = ()
     fast_rate: float = 1.0
 
@@ -140,7 +139,6 @@ def train(
             started = time.perf_counter()
             losses = _train_epoch(network, average, stage, epoch, training, optimiser, averaging, state)
             scores = evaluate(average.network, validation, stage.price)
-            stage.after(scores)
             row = {"epoch": done + 1, "stage": stage.name, **losses}
             row |= {f"validation_{name}": value for name, value in scores.items()}
             row["seconds"] = time.perf_counter() - started
