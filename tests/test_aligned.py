@@ -149,6 +149,7 @@ def test_a_committee_is_the_mean_of_its_members(committee: CIGNNClassifier, grap
     weights = torch.stack([out.edge_weights for out in outs]).mean(0)
     np.testing.assert_allclose(committee.explain(graphs[:3])[1].weights, weights[1].numpy(), rtol=1e-5)
     assert not torch.allclose(outs[0].edge_weights, outs[1].edge_weights)
+    assert not any(module.training for module in committee.network_.modules())
 
 
 def test_the_history_tells_members_apart(committee: CIGNNClassifier) -> None:

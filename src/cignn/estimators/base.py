@@ -100,7 +100,7 @@ class NeuralGraphClassifier(GraphClassifier):
         self.interrupted_ = len(networks) < members or states[-1].interrupted
         if len(networks) < members:
             settings["members"] = len(networks)
-        self.network_ = networks[0] if len(networks) == 1 else Committee(networks)
+        self.network_ = networks[0] if len(networks) == 1 else Committee(networks).eval()
         self.classes_ = classes
         self.settings_ = settings
         self.n_features_in_ = graphs.n_features
