@@ -282,6 +282,7 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
 BAD = {
     "no such study": ("fit nowhere", "nowhere does not exist"),
     "a misspelt option": ("fit my_study --denisty 0.1", "did you mean --density?"),
+    "an option misspelt like several": ("fit my_study --otu model", "did you mean --out?"),
     "a misspelt method": ("fit my_study --method ci-gn", "did you mean 'ci-gnn'?"),
     "a misspelt parameter": ("fit my_study --set epoch=3", "did you mean 'epochs'?"),
     "a parameter without value": ("fit my_study --set epochs", "expected NAME=VALUE"),

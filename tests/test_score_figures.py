@@ -18,7 +18,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from cignn import report
-from cignn.evaluation import classification_scores
+from cignn.evaluation import classification_scores, critical_difference
 from cignn.evaluation.faithfulness import ExplanationCurve, RemovalCurve
 from cignn.report.curves import calibration, wilson
 from cignn.report.significance import cliques, stars
@@ -93,14 +93,19 @@ def test_every_figure_function_is_tried_here() -> None:
     assert {f"draw_{name}" for name in FIGURES} == functions - elsewhere
 
 
+def settings_of_pyplot() -> dict:
+    """What nilearn does to the backend's name when it is first imported (Agg, agg) does not count."""
+    return dict(plt.rcParams) | {"backend": str(plt.rcParams["backend"]).lower()}
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_has_the_width_asked_for_saves_itself_and_leaves_pyplot_alone(
     name: str, tmp_path: Path
 ) -> None:
-    settings = dict(plt.rcParams)
+    settings = settings_of_pyplot()
     figure = FIGURES[name](width=report.COLUMN, path=tmp_path / "deep" / "figure.svg")
     assert isinstance(figure, Figure) and figure.get_figwidth() == report.COLUMN
-    assert dict(plt.rcParams) == settings
+    assert settings_of_pyplot() == settings
     assert not plt.get_fignums(), "no window, nothing to close"
     drawn = (tmp_path / "deep" / "figure.svg").read_text()
     assert drawn.startswith("<?xml") and "<text" in drawn, "text stays text"
@@ -278,19 +283,12 @@ def test_every_pair_has_its_p_value_and_stars_only_where_it_is_small() -> None:
             report.draw_p_values(table)
 
 
-def test_the_critical_difference_is_demsars() -> None:
-    # Demšar 2006, table 5(a): q = 2.569 for four and 2.850 for six methods at 0.05
-    assert report.critical_difference(4, 14) == pytest.approx(2.569 * np.sqrt(20 / (6 * 14)), abs=1e-3)
-    assert report.critical_difference(6, 10) == pytest.approx(2.850 * np.sqrt(42 / 60), abs=1e-3)
-    assert report.critical_difference(4, 14, 0.1) < report.critical_difference(4, 14)
-
-
 def test_methods_closer_than_the_critical_difference_are_joined() -> None:
     assert cliques(np.array([1.0, 1.5, 3.0, 3.2]), 1.0) == [(0, 1), (2, 3)]
     assert cliques(np.array([1.0, 2.0, 3.0]), 1.5) == [(0, 1), (1, 2)]
     assert cliques(np.array([1.0, 2.0]), 0.5) == []
     ax = axes_of(report.draw_critical_difference(RANKS[::-1], 10), "ranks")
-    critical = report.critical_difference(4, 10)
+    critical = critical_difference(4, 10)
     bars = [line.get_xdata() for line in by_gid(ax, "clique")]
     expected = cliques(RANKS.to_numpy(), critical)
     assert len(bars) == len(expected) > 0

@@ -138,6 +138,10 @@ def test_critical_differences_of_the_published_table() -> None:
     assert critical_difference(2, 1) == pytest.approx(1.960 * math.sqrt(6 / 6), abs=1e-3)
     assert critical_difference(3, 6) == pytest.approx(2.343 * math.sqrt(12 / 36), abs=1e-3)
     assert critical_difference(4, 14) == pytest.approx(1.25, abs=5e-3)
+    assert critical_difference(6, 10) == pytest.approx(2.850 * math.sqrt(42 / 60), abs=1e-3)
+    assert critical_difference(4, 14, 0.1) < critical_difference(4, 14)
+    with pytest.raises(ValueError, match="at least 2 methods and 1 ranking, got 1 and 3"):
+        critical_difference(1, 3)
 
 
 def test_nemenyi_worked_out_by_hand() -> None:

@@ -82,13 +82,13 @@ def _usage(error: Exception) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()  # type: ignore[attr-defined]
         return 2
-    message = error.format_message().rstrip(". ")  # type: ignore[attr-defined]
+    # click lists what is alike by the alphabet: we name the likest
+    message = re.sub(r" \(Possible options: .*\)$", "", error.format_message().rstrip(". "))  # type: ignore[attr-defined]
     option = getattr(error, "option_name", None)
-    if option and context is not None and not getattr(error, "possibilities", None):
+    if option and context is not None:
         known = [name for param in context.command.params for name in param.opts if name.startswith("--")]
         close = get_close_matches(str(option), known, 1)
         message += f"; did you mean {close[0]}?" if close else ""
-    message = re.sub(r" \(Possible options: (\S+?)(, .*)?\)$", r"; did you mean \1?", message)
     path = context.command_path if context is not None else "cignn"
     complain("error", f"{message if message.endswith('?') else message + '.'} See '{path} --help'.")
     return 2

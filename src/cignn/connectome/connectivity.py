@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from cignn.connectome.checks import check_cohort_input, check_rois, name_some
-from cignn.connectome.progress import track
+from cignn.datasets._progress import track
 from cignn.datasets.cohort import Cohort
 
 KINDS = ("correlation", "partial", "tangent", "covariance")

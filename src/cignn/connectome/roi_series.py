@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from cignn.connectome.extraction import FILTERS, Extracted, Failed, Recipe, Scan, extract, fingerprint
-from cignn.connectome.progress import track
+from cignn.datasets._progress import track
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 

@@ -1,4 +1,4 @@
-"""The progress bar over many files, shown when a loader is verbose."""
+"""The progress bar over files or subjects, shown when a loader or transformer is verbose."""
 
 from __future__ import annotations
 

@@ -175,6 +175,10 @@ def nemenyi_test(table: pd.DataFrame, *, alpha: float = 0.05, higher_is_better: 
 
 def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
     """Average ranks of two methods must differ by this much: q √(k (k + 1) / 6N) (Demšar 2006)."""
+    if n_methods < 2 or n_blocks < 1:
+        raise ValueError(
+            f"a critical difference needs at least 2 methods and 1 ranking, got {n_methods} and {n_blocks}."
+        )
     q = stats.studentized_range.ppf(1 - alpha, n_methods, np.inf) / np.sqrt(2)
     return float(q * np.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks)))
 

@@ -13,7 +13,7 @@ from cignn.report.graphs import draw_graph, draw_graphs
 from cignn.report.html import write_report
 from cignn.report.molecules import draw_molecules, molecule_picture
 from cignn.report.report_data import ReportData, report_of
-from cignn.report.significance import critical_difference, draw_critical_difference, draw_p_values
+from cignn.report.significance import draw_critical_difference, draw_p_values
 from cignn.report.style import COLUMN, PAGE
 from cignn.report.system_matrix import draw_system_matrix
 from cignn.report.training import draw_history
@@ -22,7 +22,6 @@ __all__ = [
     "COLUMN",
     "PAGE",
     "ReportData",
-    "critical_difference",
     "draw_ablation",
     "draw_against_group",
     "draw_calibration",

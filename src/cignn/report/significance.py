@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from cignn.evaluation.statistics import critical_difference
 from cignn.report.style import COLUMN, INK, PALETTE, cell_colours, house_style, new_figure, save, text_on
 
 if TYPE_CHECKING:
@@ -139,18 +140,6 @@ def draw_critical_difference(
         if title:
             ax.set_title(title, loc="left", weight="bold")
         return save(figure, path)
-
-
-def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference of average ranks over ``n_blocks`` rankings of ``n_methods``."""
-    from scipy.stats import studentized_range
-
-    if n_methods < 2 or n_blocks < 1:
-        raise ValueError(
-            f"a critical difference needs at least 2 methods and 1 ranking, got {n_methods} and {n_blocks}."
-        )
-    q = studentized_range.ppf(1 - alpha, n_methods, np.inf) / np.sqrt(2)
-    return float(q * np.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks)))
 
 
 def cliques(ranks: np.ndarray, critical: float) -> list[tuple[int, int]]:
