@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
 # The stamp is renewed when the dependencies change; constraints.txt pins what is installed.
 $(VENV)/stamp: pyproject.toml constraints.txt
@@ -28,5 +28,9 @@ test: lint
 bench: $(VENV)/stamp
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "the docs: site/index.html"
+
 clean:
-	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis

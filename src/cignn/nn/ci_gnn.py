@@ -191,7 +191,7 @@ class CIGNN(GraphModel):
     # ----------------------------------------------------------------- losses
 
     def generative_losses(self, batch: GraphBatch) -> Losses:
-        """Terms of L1, paper eq. (15): the GraphVAE and the causal effect."""
+        """Terms of L1, paper eq. (13): the GraphVAE and the causal effect."""
         latent, z = self.encode(batch)
         losses = self.reconstruction_losses(latent, z, batch)
         logits = self(batch).logits if self.causal_effect == "cmi_prediction" else None
@@ -200,7 +200,7 @@ class CIGNN(GraphModel):
     def classification_losses(
         self, batch: GraphBatch, keep: float | None = None, generative: bool = False
     ) -> Losses:
-        """Terms of L2, paper eq. (19), and the price of edges above the share ``keep``.
+        """Terms of L2, paper eq. (16), and the price of edges above the share ``keep``.
 
         With ``rest`` the edges left out must tell nothing of the class: each class then needs evidence of its
         own in its subgraphs, and what merely goes along with a class does not count. Price and rest grow with
