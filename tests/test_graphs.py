@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 from torch_geometric.data import Data
 
+import cignn.graphs as module
 from cignn import _storage
-from cignn.graphs import Graph, GraphBatch, GraphSet
+from cignn.graphs import Graph, GraphBatch, GraphSet, weight_threshold
 from examples import random_matrix
 
 
@@ -240,6 +242,31 @@ def test_no_gradient_goes_through_the_presence_of_edges() -> None:
     assert not asked.edges.requires_grad and torch.equal(asked.edges, batch.edges)
     (adj * asked.edges).sum().backward()
     assert torch.equal(adj.grad, batch.edges)
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_thresholds_are_found_once_per_graph(aligned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    sizes = [6, 6, 6, 6] if aligned else [6, 4, 5, 3]
+    adj = [np.triu(rng.normal(size=(n, n)), 1) for n in sizes]
+    graphs = GraphSet.from_arrays([a + a.T for a in adj], aligned=aligned)
+    for index in ([2, 0], [0, 1, 2, 3], [3, 1]):
+        batch = graphs.batch(index)
+        expected = weight_threshold(batch.adj, 0.3, batch.padding)
+        assert torch.equal(batch.threshold(0.3), expected) and expected.all()
+    asked: list[float] = []
+    monkeypatch.setattr(module, "weight_threshold", lambda adj, density, mask: asked.append(density) or adj)
+    assert torch.equal(graphs.batch([3, 1]).to("cpu").threshold(0.3), expected) and not asked
+    # other weights are other graphs
+    assert not torch.equal(replace(batch, adj=2 * batch.adj).threshold(0.3), expected) and asked == [0.3]
+
+
+def test_features_that_are_the_weights_are_batched_once() -> None:
+    adj = np.ones((3, 4, 4), np.float32)
+    batch = GraphSet.from_arrays(adj, aligned=True).batch([0, 2])
+    assert batch.x is batch.adj
+    moved = batch.to("cpu")
+    assert moved.x is moved.adj
 
 
 def test_batches_without_labels_and_moved() -> None:

@@ -50,7 +50,8 @@ class Stacked(NamedTuple):
 
     def dense(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights (b, n, n) and features (b, n, d) of the graphs at ``index``."""
-        return self.weights[index], self.x[index]
+        weights = self.weights[index]
+        return weights, weights if self.x is self.weights else self.x[index]
 
     def keep_edges(self, keep: np.ndarray) -> Stacked:
         """Keep some of all edges, keep : (all edges,) bool, graph by graph; the truth of node pairs stays."""

@@ -56,6 +56,35 @@ class EdgeStatistics(NamedTuple):
     scale: np.ndarray
 
 
+class Memory(NamedTuple):
+    """What a graph set remembers of the graphs of a batch, as long as the batch has the weights ``adj``."""
+
+    thresholds: dict[float, np.ndarray]  # by density: (size,) float64 of all graphs, nan where not yet known
+    size: int
+    graphs: np.ndarray  # (b,) the numbers of the graphs in the set
+    adj: Tensor
+
+
+def weight_threshold(adj: Tensor, density: float, mask: Tensor | None = None) -> Tensor:
+    """Return the |weight| that the given share of node pairs reaches in each graph of adj : (b, n, n), (b,).
+
+    mask : (b, n), True for real nodes: only pairs of these count; None when all are. It is 0 where a graph
+    has no more edges than that.
+    """
+    strength = adj.detach().abs().flatten(1)
+    if mask is None:
+        n = adj.shape[-1]
+        keep = max(1, round(density * (n * (n - 1))))  # every pair stands twice
+        if strength.sign().sum(1).max() <= keep:  # sparse enough: to rank the edges would take far longer
+            return adj.new_zeros(len(adj))
+        row, column = torch.triu_indices(n, n, 1, device=adj.device)
+        pairs = strength.index_select(1, row * n + column)
+        return pairs.kthvalue(len(row) - (keep + 1) // 2 + 1, dim=1).values
+    nodes = mask.sum(1).double()
+    place = (density * (nodes * (nodes - 1))).round().long().clamp(min=1) - 1
+    return strength.sort(1, descending=True).values.gather(1, place[:, None]).squeeze(1)
+
+
 @dataclass(frozen=True)
 class GraphBatch:
     """A dense mini-batch, padded to its largest graph.
@@ -69,9 +98,20 @@ class GraphBatch:
     mask: Tensor
     y: Tensor | None = None
     padded: bool = True  # False where every node is real: layers then skip the masking
+    memory: Memory | None = None  # what is known of these graphs from earlier batches
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def threshold(self, density: float) -> Tensor:
+        """(b,) `weight_threshold` of each graph; found once per graph set, not at every epoch anew."""
+        memory = self.memory
+        if memory is None or memory.adj is not self.adj:  # other weights than those of the set
+            return weight_threshold(self.adj, density, self.padding)
+        known = memory.thresholds.setdefault(density, np.full(memory.size, np.nan))
+        if np.isnan(known[memory.graphs]).any():
+            known[memory.graphs] = weight_threshold(self.adj, density, self.padding).double().cpu().numpy()
+        return torch.from_numpy(known[memory.graphs]).to(self.adj)
 
     @property
     def padding(self) -> Tensor | None:
@@ -99,7 +139,12 @@ class GraphBatch:
     def to(self, device: torch.device | str) -> GraphBatch:
         """Return the same batch on ``device``."""
         y = None if self.y is None else self.y.to(device)
-        return GraphBatch(self.x.to(device), self.adj.to(device), self.mask.to(device), y, self.padded)
+        adj = self.adj.to(device)
+        x = adj if self.x is self.adj else self.x.to(device)
+        memory = self.memory
+        if memory is not None:
+            memory = memory._replace(adj=adj if memory.adj is self.adj else memory.adj)
+        return GraphBatch(x, adj, self.mask.to(device), y, self.padded, memory)
 
 
 class GraphSet:
@@ -129,6 +174,7 @@ class GraphSet:
         node_meta: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self._store = store
+        self._thresholds: dict[float, np.ndarray] = {}
         self.y = None if y is None else np.asarray(y)
         self.groups = None if groups is None else np.asarray(groups)
         self.node_names = None if node_names is None else [str(name) for name in node_names]
@@ -474,10 +520,10 @@ class GraphSet:
         weights, x = self._store.dense(index)
         nodes = np.arange(weights.shape[1]) < self.n_nodes[index][:, None]
         labels = None if y is None else torch.from_numpy(np.asarray(y)[index].astype(np.int64))
-        features = torch.from_numpy(np.asarray(x, np.float32))
-        return GraphBatch(
-            features, torch.from_numpy(weights), torch.from_numpy(nodes), labels, not nodes.all()
-        )
+        adj = torch.from_numpy(weights)
+        features = adj if x is weights else torch.from_numpy(np.asarray(x, np.float32))
+        memory = Memory(self._thresholds, len(self), index, adj)
+        return GraphBatch(features, adj, torch.from_numpy(nodes), labels, not nodes.all(), memory)
 
     def batch_indices(self, batch_size: int, shuffle: bool = False) -> list[np.ndarray]:
         """Cut the set into batches of nearly equal length in which graphs of similar size travel together.

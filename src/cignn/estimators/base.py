@@ -132,15 +132,10 @@ class NeuralGraphClassifier(GraphClassifier):
             weight = class_weights(self.class_weight, classes, codes)
             _tell(network, graphs, codes, weight)
             network.to(device)
-            key = _digest(
-                settings,
-                seed,
-                weight.tolist(),
-                graphs.digest(),
-                codes.tolist(),
-                held_out[0].digest(),
-                held_out[1].tolist(),
-            )
+            kept = None
+            if checkpoint is not None:  # to read all data for a key takes time: only where it is needed
+                sets = graphs.digest(), codes.tolist(), held_out[0].digest(), held_out[1].tolist()
+                kept = Checkpoint(checkpoint, _digest(settings, seed, weight.tolist(), *sets), seed)
             count = score_weights(self.class_weight, weight, held_out[1])
             state = train(
                 network,
@@ -150,7 +145,7 @@ class NeuralGraphClassifier(GraphClassifier):
                 learning_rate=settings["learning_rate"],
                 weight_decay=settings["weight_decay"],
                 averaging=settings["averaging"],
-                checkpoint=None if checkpoint is None else Checkpoint(checkpoint, key, seed),
+                checkpoint=kept,
                 progress=progress,
             )
         return network, state

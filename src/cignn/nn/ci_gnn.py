@@ -135,8 +135,12 @@ class CIGNN(GraphModel):
 
     def encode(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> tuple[Latent, Tensor]:
         """Return the latent Gaussian and one value of it: a draw while training, its mean otherwise."""
-        adj = batch.adj if edge_weights is None else batch.adj * edge_weights
-        latent = self.encoder(self.features(batch), adj, batch.padding)
+        adj, threshold = batch.adj, None
+        if edge_weights is not None:
+            adj = adj * edge_weights
+        elif self.encoder.density is not None:
+            threshold = batch.threshold(self.encoder.density)
+        latent = self.encoder(self.features(batch), adj, batch.padding, threshold)
         return latent, latent.sample() if self.training and self.noisy else latent.mean
 
     def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> CIGNNOutput:

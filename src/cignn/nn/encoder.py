@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cignn.graphs import weight_threshold
 from cignn.nn.layers import LAYERS
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "sigmoid": torch.sigmoid}
@@ -26,25 +27,19 @@ class Latent(NamedTuple):
         return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))
 
 
-def strongest_edges(adj: Tensor, density: float, mask: Tensor | None = None) -> Tensor:
+def strongest_edges(
+    adj: Tensor, density: float, mask: Tensor | None = None, threshold: Tensor | None = None
+) -> Tensor:
     """Keep, in each graph of adj : (b, n, n), the given share of node pairs with the largest |weight|.
 
-    mask : (b, n), True for real nodes: only pairs of these count; None when all are.
+    mask : (b, n), True for real nodes: only pairs of these count; None when all are. threshold : (b,), the
+    `weight_threshold` of the graphs where it is known.
     """
-    strength = adj.abs().flatten(1)
-    if mask is None:
-        n = adj.shape[-1]
-        keep = max(1, round(density * (n * (n - 1))))  # every pair stands twice
-        if strength.sign().sum(1).max() <= keep:  # sparse enough: to rank the edges would take far longer
-            return adj
-        row, column = torch.triu_indices(n, n, 1, device=adj.device)
-        pairs = strength.index_select(1, row * n + column)
-        threshold = pairs.kthvalue(len(row) - (keep + 1) // 2 + 1, dim=1).values
-    else:
-        nodes = mask.sum(1).double()
-        place = (density * (nodes * (nodes - 1))).round().long().clamp(min=1) - 1
-        threshold = strength.sort(1, descending=True).values.gather(1, place[:, None]).squeeze(1)
-    return adj * (strength >= threshold[:, None]).to(adj.dtype).view_as(adj)
+    if threshold is None:
+        threshold = weight_threshold(adj, density, mask)
+    if not threshold.any():
+        return adj
+    return adj * (adj.abs() >= threshold[:, None, None]).to(adj.dtype)
 
 
 class GraphEncoder(nn.Module):
@@ -83,10 +78,12 @@ class GraphEncoder(nn.Module):
             x = self.activation(layer(x, adj, mask))
         return x
 
-    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Latent:
-        """Return the latent Gaussian of every node."""
+    def forward(
+        self, x: Tensor, adj: Tensor, mask: Tensor | None = None, threshold: Tensor | None = None
+    ) -> Latent:
+        """Return the latent Gaussian of every node; threshold as in `strongest_edges`."""
         if self.density is not None:
-            adj = strongest_edges(adj, self.density, mask)
+            adj = strongest_edges(adj, self.density, mask, threshold)
         return self.heads(self.embed(x, adj, mask), adj, mask)
 
     def heads(self, h: Tensor, adj: Tensor, mask: Tensor | None = None) -> Latent:

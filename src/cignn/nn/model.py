@@ -69,7 +69,7 @@ class GraphModel(nn.Module):
         """(b, n, n) the edges the network looks at, weighted."""
         adj = batch.adj
         if self.density is not None:
-            adj = strongest_edges(adj, self.density, batch.padding)
+            adj = strongest_edges(adj, self.density, batch.padding, batch.threshold(self.density))
         return adj if edge_weights is None else adj * edge_weights
 
     def features(self, batch: GraphBatch) -> Tensor:
