@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from sklearn.model_selection import train_test_split
 from cignn import CIGNNClassifier, GraphSet
 from cignn.datasets import load_ba2motifs, make_ba2motifs, make_spurious_motifs
 from cignn.evaluation import explanation_roc_auc
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def assert_found(graphs: GraphSet) -> None:
@@ -62,14 +59,3 @@ def test_the_independence_term_makes_alpha_and_beta_less_dependent() -> None:
         hsic[independence] = model.history_["hsic"]
     assert hsic[True][35:40].mean() < 0.9 * hsic[False][35:40].mean()
     assert hsic[True][35:40].mean() < 0.9 * hsic[True][0]
-
-
-def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    code = blocks[0].replace("1000", "120")
-    code = code.replace("CIGNNClassifier(random_state=0)", "CIGNNClassifier(random_state=0, epochs=3)")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    exec(code, names)
-    assert (tmp_path / "model" / "model.safetensors").is_file()
-    assert type(names["clf"]).__name__ == "CIGNNClassifier"

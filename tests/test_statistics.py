@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -347,18 +345,3 @@ def test_honest_probabilities_have_no_calibration_error() -> None:
     assert expected_calibration_error(y, np.stack([1 - sure, sure], 1), [0, 1]) > 0.2
     with pytest.raises(ValueError, match=r"\(predictions, classes\) \(3, 2\), got \(3,\)"):
         calibration_curve(y[:3], chance[:3], [0, 1])
-
-
-def test_the_page_about_evaluation_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = Path(__file__).resolve().parents[1] / "docs" / "evaluation.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
-    assert len(blocks) == 4
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for block in blocks:
-        exec(block.replace('"random-forest"', '"rbf-svm"').replace('"kfold", seeds=2', '"kfold"'), names)
-    shown = capsys.readouterr().out
-    assert "±" in shown and "mean over sites" in shown and "p_holm" in shown
-    assert names["results"]["value"].notna().any() and len(names["tasks"]) == 3 * 10 + 5

@@ -1,0 +1,93 @@
+"""Data of the kinds the docs speak of, small and made up, laid out as people have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pandas as pd
+
+from cignn.datasets import make_ba2motifs, make_cohort
+from commands import write_studies
+
+N_VOLUMES = 80
+
+
+def write_world(folder: Path) -> None:
+    """my_study, new_subjects, abide, my/data, path/to/MUTAG, derivatives/fmriprep and aal.nii.gz."""
+    write_studies(folder)
+    write_abide(folder / "abide")
+    write_abide(folder / "my" / "data" / "abide")
+    write_motifs(folder / "my" / "data" / "ba2motifs.npz")
+    write_molecules(folder / "path" / "to" / "MUTAG")
+    write_fmriprep(folder / "derivatives" / "fmriprep", folder / "aal.nii.gz")
+
+
+def write_abide(folder: Path) -> None:
+    """Thirty-six subjects of three sites, all series in one file, beside a phenotype table."""
+    folder.mkdir(parents=True)
+    cohort = make_cohort(36, n_edges=10, effect=0.8, n_sites=3, lengths=(40, 50), random_state=0)
+    assert cohort.series is not None and cohort.sites is not None
+    number = [50002 + i for i in range(len(cohort))]
+    site = np.array(["PITT", "UM_1", "NYU"])[np.unique(cohort.sites, return_inverse=True)[1]]
+    np.savez(
+        folder / "ts_aal.npz",
+        data=np.concatenate(list(cohort.series)),
+        lengths=[len(one) for one in cohort.series],
+        file_id=[f"{where}_00{i}" for where, i in zip(site, number, strict=True)],
+        label_asd=cohort.y,
+        site=site,
+    )
+    table = {"SUB_ID": number, "SITE_ID": site, "DX_GROUP": 2 - np.asarray(cohort.y)}
+    people = {"AGE_AT_SCAN": cohort.covariates["age"], "SEX": 1, "func_mean_fd": 0.1}
+    pd.DataFrame(table | people).to_csv(folder / "phenotypic.csv", index=False)
+
+
+def write_motifs(path: Path) -> None:
+    """Forty-eight graphs in the form of the published BA-2Motifs."""
+    graphs = make_ba2motifs(48, random_state=0)
+    adj = np.stack([graphs[i].weights for i in range(len(graphs))])
+    np.savez(path, adj=adj, x=np.full((*adj.shape[:2], 10), 0.1, np.float32), y=graphs.y)
+
+
+def write_molecules(folder: Path) -> None:
+    """Two triangles, one of them with a tail, in TU format."""
+    folder.mkdir(parents=True)
+    pairs = [(1, 2), (2, 3), (1, 3), (4, 5), (5, 6), (4, 6), (6, 7)]
+    lines = [f"{a}, {b}\n{b}, {a}" for a, b in pairs]
+    (folder / "MUTAG_A.txt").write_text("\n".join(lines) + "\n")
+    (folder / "MUTAG_graph_indicator.txt").write_text("1\n1\n1\n2\n2\n2\n2\n")
+    (folder / "MUTAG_graph_labels.txt").write_text("1\n-1\n")
+
+
+def write_fmriprep(folder: Path, atlas: Path) -> None:
+    """Two scans of four regions as fMRIPrep leaves them, a table of subjects and the label volume."""
+    rng = np.random.default_rng(0)
+    affine = np.diag([4.0, 4.0, 4.0, 1.0])
+    labels = np.zeros((4, 4, 4), np.uint8)
+    labels[:2, :2], labels[:2, 2:], labels[2:, :2], labels[2:, 2:] = 1, 2, 3, 4
+    nib.save(nib.Nifti1Image(labels, affine), atlas)
+    names = ["sub-01", "sub-02"]
+    for name in names:
+        place = folder / name / "func"
+        place.mkdir(parents=True)
+        scan = nib.Nifti1Image(rng.normal(1000, 10, (4, 4, 4, N_VOLUMES)).astype(np.float32), affine)
+        scan.header.set_xyzt_units("mm", "sec")
+        scan.header.set_zooms((4.0, 4.0, 4.0, 2.0))
+        nib.save(scan, place / f"{name}_task-rest_space-MNI152NLin6Asym_desc-preproc_bold.nii.gz")
+        write_confounds(place / f"{name}_task-rest_desc-confounds_timeseries.tsv", rng)
+    table = pd.DataFrame({"participant_id": names, "label": ["patient", "control"]})
+    table.to_csv(folder / "participants.tsv", sep="\t", index=False)
+
+
+def write_confounds(path: Path, rng: np.random.Generator) -> None:
+    """fMRIPrep's table of head motion with its expansion, white matter and CSF."""
+    table = pd.DataFrame({"white_matter": rng.normal(size=N_VOLUMES), "csf": rng.normal(size=N_VOLUMES)})
+    for name in (f"{kind}_{axis}" for kind in ("trans", "rot") for axis in "xyz"):
+        table[name] = rng.normal(size=N_VOLUMES)
+        table[f"{name}_derivative1"] = table[name].diff()
+        table[f"{name}_power2"] = table[name] ** 2
+        table[f"{name}_derivative1_power2"] = table[f"{name}_derivative1"] ** 2
+    table.to_csv(path, sep="\t", na_rep="n/a", index=False)
+    path.with_suffix(".json").write_text("{}")
