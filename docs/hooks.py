@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from api_pages import pages, public_names
+import api_pages
+import command_pages
+from api_pages import public_names
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
@@ -19,8 +21,8 @@ NOT_PROSE = re.compile(r"(<(h[1-6]|a|pre)\b.*?</\2>)", re.S)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the API pages, which are made from docstrings."""
-    for path, content in pages().items():
+    """Add the pages that are made from docstrings and commands."""
+    for path, content in (api_pages.pages() | command_pages.pages()).items():
         files.append(File.generated(config, path, content=content))
     return files
 

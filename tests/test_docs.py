@@ -87,6 +87,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings of an epoch or two, small explainers and forests, and no further processes."""
     monkeypatch.setattr(training, "MIN_EPOCHS", 1)
     monkeypatch.setattr(training, "MAX_EPOCHS", 1)
+    monkeypatch.setitem(presets.PRESETS["default"], "members", 1)
     monkeypatch.setitem(presets.ALIGNED, "epochs", 2)
     monkeypatch.setitem(presets.ALIGNED, "members", 2)
     monkeypatch.setitem(demo.NETWORK, "epochs", 1)

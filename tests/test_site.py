@@ -20,6 +20,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import typer
+
+from cignn.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -124,6 +127,15 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     assert "cignn.explanations.Explanations.top_edges" in anchors
     page = (site / "api" / "information.html").read_text("utf-8")
     assert "Matrix-based Rényi entropy in bits" in page and "<dt><code>order</code>" in page
+
+
+def test_every_option_of_every_command_is_told(site: Path) -> None:
+    page = (site / "commands.html").read_text("utf-8")
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        (part,) = re.findall(rf'<h2 id="{name}".*?(?=<h2|</article)', page, re.S)
+        for one in command.params:
+            word = one.opts[0] if one.opts[0].startswith("-") else one.metavar
+            assert f"<code>{word}</code>" in part and one.help.split()[0] in part
 
 
 def test_equations_are_drawn_by_the_browser_itself(site: Path) -> None:
