@@ -132,6 +132,21 @@ def test_nodes_with_vectors_are_told_apart_where_their_neighbours_are_alike() ->
     assert logits[False][upper[0], upper[1]].std() < 1e-4
 
 
+@pytest.mark.parametrize("encoder", ["gin", "gcn"])
+def test_the_mask_begins_the_same_for_every_edge(graphs: GraphSet, encoder: str) -> None:
+    """What it becomes is then for the data to say; and one edge moves without moving the others."""
+    model = CIGNNClassifier(**SMALL | {"n_causal": N + 1, "encoder": encoder})
+    network = model._build(model._settings(graphs), graphs.n_features, 2).eval()
+    logits = network(graphs.batch([0, 1])).edge_logits
+    upper = torch.triu_indices(N, N, 1)
+    assert logits[:, upper[0], upper[1]].abs().max() < 1e-5
+    logits[:, 2, 5].sum().backward()
+    with torch.no_grad():
+        network.encoder.node_vectors -= network.encoder.node_vectors.grad
+        moved = network(graphs.batch([0])).edge_logits[0].abs() > 1e-4
+    assert moved[2, 5] and moved.triu(1).sum() == 1
+
+
 # ------------------------------------------------------------------------ committees
 
 

@@ -508,19 +508,19 @@ def test_the_rest_is_not_read_when_predicting_or_when_not_asked_for() -> None:
 
 
 def test_an_edge_costs_little_before_it_explains_anything() -> None:
-    """And then only where more edges are kept than the first part of the price leaves free."""
+    """Only edges beyond what the first part of the price leaves free; all of it once most is explained."""
     model, batch = make_model(), make_batch([6, 4, 7, 5])
     full = edge_information(model(batch).edge_logits, batch.edge_mask, 0.2)
     floor = PRICE_FLOOR * edge_information(model(batch).edge_logits, batch.edge_mask, FLOOR_KEEP)
     right = torch.nn.functional.one_hot(batch.y, 2).double()
     prices = []
-    for logits in (-10 * right, 0 * right, right, 3 * right, 100 * right):
-        model.classifier = Fixed(logits)
+    for surety in (-10, 0, 1, 2, 2.2, 3, 100):  # explained: less than nothing, 0, 0.55, 0.82, 0.85, 0.93, 1
+        model.classifier = Fixed(surety * right)
         prices.append(model.classification_losses(batch, keep=0.2)["edges"].item())
     assert full > 0.01
-    assert prices[:2] == pytest.approx([floor.item()] * 2)
-    assert prices[1] < prices[2] < prices[3] < prices[4]
-    assert prices[4] == pytest.approx(floor.item() + (1 - PRICE_FLOOR) * full.item())
+    assert prices[:3] == pytest.approx([floor.item()] * 3)
+    assert prices[2] < prices[3] < prices[4] < prices[5]
+    assert prices[5:] == pytest.approx([floor.item() + (1 - PRICE_FLOOR) * full.item()] * 2)
     fixed = make_model(pricing="fixed")
     paid = edge_information(fixed(batch).edge_logits, batch.edge_mask, 0.2).item()
     for logits in (-10 * right, 100 * right):

@@ -26,8 +26,9 @@ PRICES = ("explained", "fixed")
 # share of the edge price due before anything is explained, without which logits run away at once, and the
 # share of edges that is free of this part
 PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.5
-# power of the explained share of the label's entropy by which price and rest grow: 0.9 → 0.66, 0.5 → 0.06
-EXPLAINED_POWER = 4
+# explained shares of the label's entropy between which price and rest grow from nothing to all: what an easy
+# shortcut explains stays below, and a network is not held to the first thing it finds
+EXPLAINED_FROM, EXPLAINED_FULL = 0.7, 0.9
 # of every fourth graph the classifier also sees what its subgraph leaves
 REST_STRIDE = 4
 
@@ -120,6 +121,8 @@ class CIGNN(GraphModel):
             }
         )
         self.subgraph = InnerProduct(n_causal, separate_products)
+        if node_vectors:
+            self._part_nodes()
         self.classifier: nn.Module
         if readout == "edges":
             assert n_nodes is not None
@@ -130,6 +133,24 @@ class CIGNN(GraphModel):
             self.classifier = GraphNetwork(
                 n_features, n_classes, classifier, classifier_hidden, head_hidden, readout, dropout
             )
+
+    @torch.no_grad()
+    def _part_nodes(self) -> None:
+        """Begin with node vectors at right angles, nothing beside them in the latents' means.
+
+        All edges then have the same logit, and the gradient of one does not move the others: where the
+        mask goes is for the data to say, not for the draw of the first vectors.
+        """
+        vectors = self.encoder.node_vectors
+        assert vectors is not None
+        n_nodes, n_causal = len(vectors), self.n_causal
+        vectors[:, :n_causal] = (
+            nn.init.orthogonal_(torch.empty(n_nodes, n_causal)) * max(n_nodes, n_causal) ** 0.5
+        )
+        for parameter in self.encoder.mean.parameters():
+            parameter.zero_()
+        if self.subgraph.projection is not None:
+            nn.init.orthogonal_(self.subgraph.projection.weight, 3**-0.5)  # as long as nn.Linear's rows
 
     # ----------------------------------------------------------------- passes
 
@@ -207,15 +228,15 @@ class CIGNN(GraphModel):
         """Terms of L2, paper eq. (16), and the price of edges above the share ``keep``.
 
         With ``rest`` the edges left out must tell nothing of the class: each class then needs evidence of its
-        own in its subgraphs, and what merely goes along with a class does not count. Price and rest grow with
-        the share of the label's entropy that the batch's predictions explain (``pricing`` "fixed" asks the
-        full price at once): a network is hardly asked to save edges it has not yet learnt to use. With
+        own in its subgraphs, and what merely goes along with a class does not count. Price and rest wait
+        until the batch's predictions explain most of the label's entropy (``pricing`` "fixed" asks the full
+        price at once): a network is hardly asked to save edges it has not yet learnt to use. With
         ``generative`` the GraphVAE runs beside the classifier and shapes β: it reads α but does not move it.
         """
         out = self(batch)
         losses = {"classification": F.cross_entropy(out.logits, batch.y, self.class_weight)}  # type: ignore[arg-type]
-        share = (1 - losses["classification"].detach() / self.label_entropy).clamp(0, 1)
-        explained = share**EXPLAINED_POWER
+        share = 1 - losses["classification"].detach() / self.label_entropy
+        explained = ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
         if out.rest_logits is not None:
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
