@@ -23,7 +23,7 @@ from cignn.information import (
     label_gram,
     mutual_information,
 )
-from cignn.nn import CIGNN, Latent, NodeNorm, edge_information
+from cignn.nn import CIGNN, InnerProduct, Latent, NodeNorm, edge_information
 from cignn.nn.ci_gnn import FLOOR_KEEP, PRICE_FLOOR
 
 close = torch.testing.assert_close
@@ -355,11 +355,18 @@ def test_reconstruction_is_a_mean_over_graphs(form: str) -> None:
 def test_reconstruction_vanishes_for_a_perfect_decoder() -> None:
     model, batch = make_model(), make_batch([6, 2, 4])
     latent, z = model.encode(batch)
+    z = z.detach().clone()
     model.feature_scale.copy_(torch.tensor([2, 0.5, 3]))
     garbage = torch.where(batch.mask.unsqueeze(-1), 0.0, 99.0)  # padded nodes do not count
     perfect = (batch.x / model.feature_scale + garbage).requires_grad_()
     model.decoders["features"] = Fixed(perfect)
-    model.decoders["adjacency"] = Fixed(torch.where(batch.edge_mask, 1e3, -1e3).double())
+    # logits 1e3 · (1 - zzᵀ), zzᵀ = 0 on edges and 2 or more elsewhere
+    gram = 2 * (1 - batch.edges) + 20 * torch.eye(6, dtype=torch.float64)
+    z[..., :6] = torch.linalg.cholesky(gram)
+    z[..., 6:] = 0
+    model.decoders["adjacency"] = InnerProduct(K + L, projected=False).double()
+    model.decoders["adjacency"].gain.data.fill_(-1e3)
+    model.decoders["adjacency"].bias.data.fill_(1e3)
     losses = model.reconstruction_losses(latent, z, batch)
     assert losses["features"] < 1e-5 and losses["adjacency"] < 1e-5
     (gradient,) = torch.autograd.grad(losses["features"], perfect)

@@ -30,7 +30,10 @@ from cignn.nn import (
     sample_edges,
     strongest_edges,
 )
+from cignn.nn.decoders import linear_of
 from cignn.nn.encoder import ACTIVATIONS
+from cignn.nn.pairs import Pairs
+from cignn.nn.subgraph import edge_use
 
 close = torch.testing.assert_close
 every_layer = pytest.mark.parametrize("kind", LAYERS)
@@ -389,6 +392,59 @@ def test_inner_product_has_its_gradient(projected: bool) -> None:
     assert gradcheck(logits, (z, *parameters))
 
 
+@pytest.mark.parametrize("projected", [False, True])
+def test_each_pair_once_is_the_upper_triangle(projected: bool) -> None:
+    """Of the logits and, the other way, of their gradient."""
+    product, pairs = randomised(InnerProduct(3, projected)), Pairs(5)
+    z, direction = draw(2, 5, 3).requires_grad_(), draw(2, 10, seed=1)
+    inputs = [z, *product.parameters()]
+    row, column = torch.triu_indices(5, 5, 1)
+    expected, logits = product(z)[:, row, column], product.of_pairs(z, pairs)
+    close(logits, expected)
+    gradients = torch.autograd.grad((logits * direction).sum(), inputs)
+    close(gradients, torch.autograd.grad((expected * direction).sum(), inputs))
+    matrix = pairs.matrix(direction)
+    close(matrix, matrix.transpose(1, 2))
+    close(pairs.of(matrix), direction)
+    assert not matrix.diagonal(dim1=1, dim2=2).any() and len(pairs) == 10
+
+
+@pytest.mark.parametrize("projected", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_distance_of_edges_is_that_of_their_probabilities(projected: bool, padded: bool) -> None:
+    product, z = randomised(InnerProduct(3, projected)), draw(2, 5, 3).requires_grad_()
+    edges = weights(5, 2).sign().abs()
+    mask = torch.arange(5) < torch.tensor([[5], [3]]) if padded else None
+    real = torch.ones(2, 5) if mask is None else mask.double()
+    difference = (torch.sigmoid(product(z)) - edges) * real[:, :, None] * real[:, None]
+    expected, distance = difference.flatten(1).norm(dim=1), product.distance(z, edges, mask)
+    close(distance, expected)
+    inputs, direction = [z, *product.parameters()], torch.tensor([0.3, -2.0], dtype=torch.float64)
+    gradients = torch.autograd.grad(distance @ direction, inputs)
+    close(gradients, torch.autograd.grad(expected @ direction, inputs))
+
+
+def test_the_distance_from_what_is_reproduced_has_no_gradient() -> None:
+    product = InnerProduct(1, projected=False).double()
+    z = torch.tensor([[[1e3], [-1e3]]], dtype=torch.float64).requires_grad_()
+    distance = product.distance(z, torch.eye(2, dtype=torch.float64)[None])
+    assert distance == 0
+    (gradient,) = torch.autograd.grad(distance.sum(), z)
+    assert not gradient.any()
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_vectors_in_pieces_are_mapped_as_one(bias: bool) -> None:
+    linear, z = nn.Linear(5, 4, bias=bias).double(), draw(2, 3, 5).requires_grad_()
+    pieces = z.split([3, 2], -1)
+    one, other = linear(z), linear_of(linear, pieces)
+    close(one, other)
+    direction, inputs = draw(2, 3, 4, seed=1), [z, *linear.parameters()]
+    gradients = torch.autograd.grad((other * direction).sum(), inputs, retain_graph=True)
+    close(gradients, torch.autograd.grad((one * direction).sum(), inputs))
+    close(linear_of(linear, z), one)
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1, 1e4])
 def test_projected_logits_are_bounded_and_can_still_move(scale: float) -> None:
     """However large the latents, no logit exceeds the learned gain and bias, and none loses its gradient."""
@@ -470,6 +526,15 @@ def test_edge_information_is_the_divergence_from_keep(keep: float) -> None:
     assert edge_information(free, EDGES, keep).item() == pytest.approx(0, abs=1e-12)
     for other in (free - 0.1, free + 0.1):
         assert edge_information(other, EDGES, keep) > 1e-5
+
+
+def test_one_look_at_the_edges_gives_every_price() -> None:
+    logits = 3 * draw(2, 6, 6)
+    use = edge_use(logits, EDGES)
+    for keep in (0.1, 0.5):
+        close(use.information(keep), edge_information(logits, EDGES, keep))
+    close(use.prob, torch.sigmoid(logits)[EDGES].mean())
+    close(use.negentropy, -Bernoulli(logits=logits).entropy()[EDGES].mean())
 
 
 def test_edge_information_looks_at_edges_only() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,12 +12,12 @@ from torch.nn import functional as F
 from cignn.graphs import GraphBatch
 from cignn.information import causal_terms, gaussian_gram, hsic, label_gram
 from cignn.nn.classifier import GraphNetwork
-from cignn.nn.decoders import FeatureDecoder, InnerProduct
+from cignn.nn.decoders import FeatureDecoder, InnerProduct, Parts
 from cignn.nn.edge_network import EdgeNetwork
 from cignn.nn.encoder import GraphEncoder, Latent
 from cignn.nn.layers import mean_readout, zero_padding
 from cignn.nn.model import GraphModel, Losses
-from cignn.nn.subgraph import edge_information, sample_edges
+from cignn.nn.subgraph import edge_use, sample_edges
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
@@ -154,38 +154,60 @@ class CIGNN(GraphModel):
 
     # ----------------------------------------------------------------- passes
 
-    def encode(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> tuple[Latent, Tensor]:
-        """Return the latent Gaussian and one value of it: a draw while training, its mean otherwise."""
+    def encode(
+        self, batch: GraphBatch, edge_weights: Tensor | None = None, x: Tensor | None = None
+    ) -> tuple[Latent, Tensor]:
+        """Return the latent Gaussian and one value of it: a draw while training, its mean otherwise.
+
+        x : the `features` of the batch, where they are known.
+        """
         adj, threshold = batch.adj, None
         if edge_weights is not None:
             adj = adj * edge_weights
         elif self.encoder.density is not None:
             threshold = batch.threshold(self.encoder.density)
-        latent = self.encoder(self.features(batch), adj, batch.padding, threshold)
+        x = self.features(batch) if x is None else x
+        latent = self.encoder(x, adj, batch.padding, threshold)
         return latent, latent.sample() if self.training and self.noisy else latent.mean
 
     def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> CIGNNOutput:
         """Classify a batch through its causal subgraph; edge_weights as in `read`."""
-        latent, z = self.encode(batch, edge_weights)
-        alpha, beta = z[..., : self.n_causal], z[..., self.n_causal :]
-        edge_logits, edges = self.subgraph(alpha), batch.edges
-        whole = self.evidence(batch)
+        out = self._pass(batch, edge_weights, self.features(batch))
+        return out._replace(edge_weights=out.edge_weights * out.edges)
+
+    def _pass(self, batch: GraphBatch, edge_weights: Tensor | None, x: Tensor) -> CIGNNOutput:
+        """Do what `forward` does; the weights of pairs that are no edges, which nothing reads, stay in."""
+        latent, z = self.encode(batch, edge_weights, x)
+        alpha, beta = self._parts(z)
         if self.training and isinstance(self.classifier, EdgeNetwork):  # symmetric: one half is enough
-            edge_logits, edges, whole = (self.classifier.pairs(m) for m in (edge_logits, edges, whole))
+            pairs = self.classifier.pairs
+            edge_logits = self.subgraph.of_pairs(alpha, pairs)
+            adj, centre, scale = (pairs.of(m) for m in (batch.adj, self.edge_centre, self.edge_scale))
+            edges = adj.detach().sign().abs_()
+            whole = (adj - centre) / scale * edges
+        else:
+            edge_logits, edges, whole = self.subgraph(alpha), batch.edges, self.evidence(batch)
         sampled = self.training and self.mask == "stochastic"
         prob = sample_edges(edge_logits, self.temperature) if sampled else torch.sigmoid(edge_logits)
         if edge_weights is not None:
-            prob = prob * (edge_weights if prob.dim() == 3 else self.classifier.pairs(edge_weights))  # type: ignore[operator]
-        logits, rest_logits = self.classify(batch, whole, prob)
-        return CIGNNOutput(logits, edge_logits, edges, prob * edges, alpha, beta, latent, rest_logits)
+            prob = prob * (edge_weights if prob.dim() == 3 else self.classifier.pairs.of(edge_weights))  # type: ignore[union-attr, operator]
+        logits, rest_logits = self.classify(batch, whole, prob, x)
+        return CIGNNOutput(logits, edge_logits, edges, prob, alpha, beta, latent, rest_logits)
 
-    def classify(self, batch: GraphBatch, whole: Tensor, prob: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _parts(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """α and β of latents (b, n, K + L)."""
+        alpha, beta = z.split([self.n_causal, z.shape[-1] - self.n_causal], -1)
+        return alpha, beta
+
+    def classify(
+        self, batch: GraphBatch, whole: Tensor, prob: Tensor, x: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
         """Class logits of the subgraphs and, while training, of what they leave of some graphs.
 
-        whole : what the classifier reads of the edges, see `evidence`; prob : their weights. Both go through
-        the classifier together, so that its batch statistics are those of one pass.
+        whole : what the classifier reads of the edges, see `evidence`; prob : their weights; x : `features`.
+        Both go through the classifier together, so that its batch statistics are those of one pass.
         """
-        x, mask = self.features(batch), batch.padding
+        mask = batch.padding
         adj = whole * prob
         if not (self.training and self.rest):
             return self.classifier(x, adj, mask), None
@@ -217,8 +239,9 @@ class CIGNN(GraphModel):
 
     def generative_losses(self, batch: GraphBatch) -> Losses:
         """Terms of L1, paper eq. (13): the GraphVAE and the causal effect."""
-        latent, z = self.encode(batch)
-        losses = self.reconstruction_losses(latent, z, batch)
+        x = self.features(batch)
+        latent, z = self.encode(batch, None, x)
+        losses = self.reconstruction_losses(latent, z, batch, x)
         logits = self(batch).logits if self.causal_effect == "cmi_prediction" else None
         return losses | self.causal_losses(latent.mean, logits, batch)
 
@@ -233,7 +256,8 @@ class CIGNN(GraphModel):
         price at once): a network is hardly asked to save edges it has not yet learnt to use. With
         ``generative`` the GraphVAE runs beside the classifier and shapes β: it reads α but does not move it.
         """
-        out = self(batch)
+        x = self.features(batch)
+        out = self._pass(batch, None, x)
         losses = {"classification": F.cross_entropy(out.logits, batch.y, self.class_weight)}  # type: ignore[arg-type]
         share = 1 - losses["classification"].detach() / self.label_entropy
         explained = ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
@@ -241,26 +265,29 @@ class CIGNN(GraphModel):
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
         if keep is not None:
-            losses["edges"] = edge_information(out.edge_logits, out.edges, keep)
+            use = edge_use(out.edge_logits, out.edges)
+            losses["edges"] = use.information(keep)
             if self.pricing == "explained":
-                floor = edge_information(out.edge_logits, out.edges, max(keep, FLOOR_KEEP))
+                floor = use.information(max(keep, FLOOR_KEEP))
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
         if generative:
-            rest = Latent(out.latent.mean[..., self.n_causal :], out.latent.log_std[..., self.n_causal :])
-            z = torch.cat([out.alpha.detach(), out.beta], -1)
-            losses |= self.reconstruction_losses(rest, z, batch)
+            rest = Latent(*(self._parts(part)[1] for part in out.latent))
+            losses |= self.reconstruction_losses(rest, (out.alpha.detach(), out.beta), batch, x)
         return losses | self.causal_losses(out.latent.mean, out.logits, batch)
 
-    def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
-        """‖X − X̂‖_F, ‖A − Â‖_F and KL(q(Z|A,X) ‖ N(0, I)), each a mean over graphs."""
-        features = self.decoders["features"](z) - self.features(batch)
-        adjacency = torch.sigmoid(self.decoders["adjacency"](z)) - batch.edges
-        if batch.padded:
-            adjacency = adjacency * batch.mask.unsqueeze(1).to(z.dtype)
+    def reconstruction_losses(
+        self, latent: Latent, z: Parts, batch: GraphBatch, x: Tensor | None = None
+    ) -> Losses:
+        """‖X − X̂‖_F, ‖A − Â‖_F and KL(q(Z|A,X) ‖ N(0, I)), each a mean over graphs.
+
+        z : (b, n, K + L), whole or in parts; x : the `features` of the batch, where they are known.
+        """
+        features = self.decoders["features"](z) - (self.features(batch) if x is None else x)
+        adjacency = self.decoders["adjacency"].distance(z, batch.edges, batch.padding)  # type: ignore[operator]
         kl = 0.5 * (latent.mean.square() + (2 * latent.log_std).exp() - 1) - latent.log_std
         return {
             "features": _norm(zero_padding(features, batch.padding)).mean(),
-            "adjacency": _norm(zero_padding(adjacency, batch.padding)).mean(),
+            "adjacency": adjacency.mean(),
             "kl": _node_mean(kl, batch).sum(1).mean(),
         }
 
@@ -297,4 +324,19 @@ def _node_mean(x: Tensor, batch: GraphBatch) -> Tensor:
 
 def _norm(x: Tensor) -> Tensor:
     """Frobenius norm of each matrix, (b, n, d) → (b,); its gradient at zero is zero."""
-    return torch.linalg.vector_norm(x.flatten(1), dim=1)
+    return _Norm.apply(x)
+
+
+class _Norm(torch.autograd.Function):
+    """The gradient of a norm in one pass over the matrices; autograd takes five."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        norm = torch.linalg.vector_norm(x, dim=(1, 2))
+        ctx.save_for_backward(x, norm)
+        return norm
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        x, norm = ctx.saved_tensors
+        return x * torch.where(norm > 0, grad / norm, 0.0)[:, None, None]

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cignn.nn.pairs import Pairs
+
 
 class EdgeNetwork(nn.Module):
     """An MLP on the upper triangle of the edge matrix: every pair of nodes has weights of its own.
@@ -23,18 +25,11 @@ class EdgeNetwork(nn.Module):
         widths = [n_nodes * (n_nodes - 1) // 2, *hidden, n_classes]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.dropout = dropout
-        row, column = torch.triu_indices(n_nodes, n_nodes, 1)
-        self.register_buffer("upper", row * n_nodes + column, persistent=False)
-
-    upper: Tensor  # (n (n - 1) / 2,) where the upper triangle stands in a flattened matrix
-
-    def pairs(self, matrix: Tensor) -> Tensor:
-        """The upper triangle of (..., n, n) as (..., n (n - 1) / 2): each undirected edge once."""
-        return matrix.flatten(-2).index_select(-1, self.upper)
+        self.pairs = Pairs(n_nodes)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Class logits (b, classes) of edge values, (b, n, n) or their `pairs`; x and mask do not matter."""
-        h = adj if adj.dim() == 2 else self.pairs(adj)
+        """Class logits (b, classes) of edge values, (b, n, n) or each once; the rest does not matter."""
+        h = adj if adj.dim() == 2 else self.pairs.of(adj)
         for linear in self.layers[:-1]:
             h = F.dropout(torch.relu(linear(h)), self.dropout, self.training)
         return self.layers[-1](h)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from cignn.graphs import weight_threshold
 from cignn.nn.layers import LAYERS
@@ -94,4 +95,4 @@ class GraphEncoder(nn.Module):
         )
         if self.node_vectors is not None:
             mean = mean + self.node_vectors
-        return Latent(mean, (log_std + self.noise_offset).clamp(-10, 5))
+        return Latent(mean, F.hardtanh(log_std + self.noise_offset, -10, 5))  # a clamp with a faster gradient

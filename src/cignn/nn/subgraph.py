@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,17 +23,56 @@ def sample_edges(edge_logits: Tensor, temperature: float = 1.0) -> Tensor:
     return torch.sigmoid(logits if temperature == 1 else logits / temperature)
 
 
+class EdgeUse(NamedTuple):
+    """What probabilities p make of the edges of a batch, means over these; both 0 where there is none."""
+
+    negentropy: Tensor  # p log p + (1 - p) log (1 - p), in nats
+    prob: Tensor  # p
+    present: Tensor  # 1 where there are edges, else 0
+
+    def information(self, keep: float) -> Tensor:
+        """KL(Bernoulli(p) ‖ Bernoulli(keep)) in nats."""
+        log_absent_keep = math.log1p(-keep)
+        log_odds_keep = math.log(keep) - log_absent_keep
+        return self.negentropy - log_odds_keep * self.prob - log_absent_keep * self.present
+
+
+def edge_use(edge_logits: Tensor, edge_mask: Tensor) -> EdgeUse:
+    """Summarise the edges of a batch, of which any number of prices can be made.
+
+    edge_logits, edge_mask : (b, n, n) or (b, pairs).
+    """
+    mask = edge_mask.to(edge_logits.dtype)
+    count = mask.sum()
+    negentropy, prob = _EdgeUse.apply(edge_logits, mask, 1 / count.clamp(min=1))
+    return EdgeUse(negentropy, prob, count.clamp(max=1))
+
+
 def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float) -> Tensor:
     """KL(Bernoulli(p) ‖ Bernoulli(keep)) in nats, averaged over the edges of the batch: the price of an edge.
 
-    edge_logits, edge_mask : (b, n, n) or (b, pairs). With softplus: finite however sure the logits are.
+    edge_logits, edge_mask : (b, n, n) or (b, pairs).
     """
-    prob = torch.sigmoid(edge_logits)
-    log_absent_keep = math.log1p(-keep)
-    log_odds_keep = math.log(keep) - log_absent_keep
-    # p log(p / r) + (1 - p) log((1 - p) / (1 - r)), with log(1 - p) = -softplus(logit). The gradient goes
-    # through p alone: p · logit - softplus(logit) changes with the logit beside p by p - p = 0.
-    logits, mask = edge_logits.detach(), edge_mask.to(edge_logits.dtype)
-    absent = F.softplus(logits).add_(log_absent_keep).neg_()
-    divergence = torch.addcmul(absent, prob, logits - log_odds_keep)
-    return (divergence * mask).sum() / mask.sum().clamp(min=1)
+    return edge_use(edge_logits, edge_mask).information(keep)
+
+
+class _EdgeUse(torch.autograd.Function):
+    """Sums over edges of negentropy and probability, in few passes, finite however sure the logits are.
+
+    p log p + (1 - p) log(1 - p) = p · logit - softplus(logit), whose slope is p (1 - p) · logit.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, mask: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        prob = torch.sigmoid(logits)
+        negentropy = torch.addcmul(F.softplus(logits).neg_(), prob, logits)
+        ctx.save_for_backward(logits, mask, scale, prob)
+        flat = mask.flatten()
+        return scale * torch.dot(negentropy.flatten(), flat), scale * torch.dot(prob.flatten(), flat)
+
+    @staticmethod
+    def backward(ctx: Any, by_negentropy: Tensor, by_prob: Tensor) -> tuple[Tensor, None, None]:
+        logits, mask, scale, prob = ctx.saved_tensors
+        slope = prob * mask
+        slope.addcmul_(slope, prob, value=-1)
+        return slope.mul_(torch.addcmul(scale * by_prob, logits, scale * by_negentropy)), None, None
