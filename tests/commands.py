@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +27,33 @@ class Result:
         self.words = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", out + err).split())
 
 
-def command(*arguments: str, cwd: Path | None = None) -> Result:
-    """Run the installed command."""
-    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, cwd=cwd, timeout=300)
+def command(*arguments: str, cwd: Path | None = None, program: Sequence[str | Path] = (SCRIPT,)) -> Result:
+    """Run the installed command, or another program."""
+    done = subprocess.run([*program, *arguments], capture_output=True, text=True, cwd=cwd, timeout=300)
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+def interrupted(*line: str | Path, cwd: Path, when: Callable[[], bool]) -> Result:
+    """Run a program and press Ctrl-C when something has happened."""
+    process = subprocess.Popen(
+        line,
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # where the tests run in the background, Ctrl-C is ignored by all that they start
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        for _ in range(4000):
+            if when() or process.poll() is not None:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    return Result(process.returncode, out, err)
 
 
 def write_study(folder: Path, cohort: Cohort, labels: bool = True) -> Path:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import re
-import shlex
-import signal
-import subprocess
-import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +21,7 @@ from cignn.cli.settings import as_value, to_toml
 from cignn.datasets import aal116, make_ba2motifs
 from cignn.evaluation import Store
 from cignn.explanations import Explanation
-from commands import ALL, SCRIPT, Result, command, write_studies
+from commands import ALL, Result, write_studies
 
 Call = Callable[..., Result]
 QUICK = ["--epochs", "1", "--members", "1"]
@@ -36,10 +32,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two studies, a network (model) and a support vector machine (svm)."""
     folder = tmp_path_factory.mktemp("studies")
     write_studies(folder)
-    done = command("fit", "my_study", "--hold-out", "0.25", *QUICK, "--json", cwd=folder)
-    assert done.code == 0, done.err
-    assert done.err == ""
-    told = json.loads(done.out)
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(app, ["fit", "my_study", "--hold-out", "0.25", *QUICK, "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
     assert told["model"] == "model" and told["trained_on"] == 27 and told["held_out"] == 9
     assert 0 <= told["scores"]["accuracy"] <= 1 and told["classes"] == ["control", "patient"]
     words = "--method linear-svm --connectivity tangent --combat --covariates age --density 0.5"
@@ -69,22 +65,6 @@ def test_help_shows_an_example_within_80_columns(
     assert result.code == 0 and f"Example: cignn {name}" in result.words
     assert max(map(len, result.out.splitlines())) <= 80
     assert "--json" in result.words
-
-
-def test_the_example_of_every_help_works_as_printed(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_studies(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("cignn.cli.demo._motifs", lambda *_: {"picture": "", "model": ""})
-    monkeypatch.setattr("cignn.cli.demo._cohort", lambda *_: {"report": "", "model": ""})
-    short = {"fit": QUICK, "evaluate": ["--set", "epochs=1", "--set", "members=1"]}
-    for name in ("fit", *(name for name in ALL if name != "fit")):
-        (line,) = re.findall(r"Example: (.+)", call(name, "--help").out)
-        result = call(*shlex.split(line)[1:], *short.get(name, []))
-        assert result.code == 0, (line, result.err)
-        for word in re.findall(r"--out (\S+)", line):
-            assert Path(word).exists()
 
 
 # ---------------------------------------------------------------------- models
@@ -294,7 +274,7 @@ BAD = {
     "no label": ("fit new_subjects", "has no column 'label'"),
     "a model in the way": ("fit my_study --out my_study", "not a model folder"),
     "no model": ("predict nowhere new_subjects", "no model folder at nowhere"),
-    "not a model": ("predict my_study new_subjects", "config.json is missing"),
+    "not a model": ("predict my_study new_subjects", "my_study is no model folder"),
     "not a CSV file": ("predict model new_subjects --out p.txt", "ends in .csv"),
     "a misspelt explainer": (
         "explain model new_subjects --explainer gnn-explain",
@@ -330,66 +310,7 @@ def test_an_unforeseen_fault_is_a_failure_in_one_line(
     assert result.err.startswith("failed RuntimeError: the sky (CIGNN_TRACEBACK=1 shows where")
 
 
-# ------------------------------------------------------------------------ Ctrl-C
-
-
-def interrupted(*arguments: str, cwd: Path, when: Callable[[], bool]) -> Result:
-    """Run the command in a process of its own and press Ctrl-C when something has happened."""
-    process = subprocess.Popen(
-        [SCRIPT, *arguments],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ,
-    )
-    try:
-        for _ in range(1000):
-            if when() or process.poll() is not None:
-                break
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    return Result(process.returncode, out, err)
-
-
-def test_ctrl_c_in_a_training_keeps_the_best_epoch(place: Path) -> None:
-    words = "fit my_study --out stopped --epochs 100000 --members 1 --set patience=none --set checkpoint=c1"
-    result = interrupted(*words.split(), cwd=place, when=(place / "c1").exists)
-    assert result.code == 130 and "is kept in stopped" in result.err and "Traceback" not in result.err
-    model = load_model(place / "stopped")
-    assert model.predict(load_cohort(place / "new_subjects", label=None)).shape == (4,)
-
-
-def test_ctrl_c_in_an_evaluation_keeps_finished_tasks_and_no_others(call: Call, here: Path) -> None:
-    place = here
-    assert call(*words_of("evaluate my_study --methods linear-svm --out halted --json")).code == 0
-    words = (
-        "evaluate my_study --methods linear-svm,gin --set epochs=100000 --set gin.checkpoint=c2 --out halted"
-    )
-    result = interrupted(*words.split(), cwd=place, when=(place / "c2").exists)
-    assert result.code == 130 and "1 tasks (0 new) are kept in halted" in result.err
-    assert "Traceback" not in result.err
-    with Store(place / "halted") as store:
-        assert list(store.tasks()["method"]) == ["linear-svm"]
-
-
-def test_ctrl_c_while_explaining_keeps_the_subjects_written(place: Path) -> None:
-    subjects = place / "half" / "subjects"
-    words = "explain model my_study --out half"
-    result = interrupted(*words.split(), cwd=place, when=lambda: any(subjects.glob("*.png")))
-    written = len(list(subjects.glob("*.csv")))
-    assert result.code == 130 and "of 36 subjects are written into half" in result.err
-    assert 1 <= written < 36 and len(pd.read_csv(place / "half" / "probabilities.csv")) == 36
-
-
 # ----------------------------------------------------------------------- helpers
-
-
-def words_of(line: str) -> list[str]:
-    return shlex.split(line)
 
 
 @pytest.mark.parametrize(

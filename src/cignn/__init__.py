@@ -3,10 +3,16 @@
 Research software: it says "causality-inspired" and is not a medical device.
 """
 
-from cignn.datasets import Cohort, load_cohort
-from cignn.estimators import CIGNNClassifier, CohortClassifier, load_model
-from cignn.explanations import Explanations
-from cignn.graphs import GraphSet
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cignn.datasets import Cohort, load_cohort
+    from cignn.estimators import CIGNNClassifier, CohortClassifier, load_model
+    from cignn.explanations import Explanations
+    from cignn.graphs import GraphSet
 
 __version__ = "0.1.0"
 __all__ = [
@@ -18,3 +24,32 @@ __all__ = [
     "load_cohort",
     "load_model",
 ]
+
+# Names come when they are first asked for: help and completion of the command line wait for no torch.
+_PLACES = {
+    "CIGNNClassifier": "estimators",
+    "Cohort": "datasets",
+    "CohortClassifier": "estimators",
+    "Explanations": "explanations",
+    "GraphSet": "graphs",
+    "load_cohort": "datasets",
+    "load_model": "estimators",
+}
+_MODULES = (
+    *("connectome", "datasets", "estimators", "evaluation", "explainers", "explanations"),
+    *("graphs", "information", "nn", "paper", "report"),
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"cignn.{name}")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'cignn' has no attribute {name!r}")
+    found = getattr(import_module(f"cignn.{_PLACES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
+import warnings
 from difflib import get_close_matches
+from functools import partial
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from cignn import __version__
 from cignn.cli.screen import complain
 
+# as people meet them
+ORDER = ("demo", "audit", "fit", "predict", "explain", "evaluate", "report", "reproduce", "info")
+
+
+def _bare(params: list[Any]) -> list[Any]:
+    """Options as the help shows them: no type behind a flag."""
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return params
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _bare(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _bare(super().get_params(ctx))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
 app = typer.Typer(
     name="cignn",
+    cls=_Group,
     add_completion=True,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -22,6 +52,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Graph classifiers that show which edges made the decision. Research software, no medical device.",
 )
+
+command = partial(app.command, cls=_Command)
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # of whichever click this typer uses
 TRACEBACK = "CIGNN_TRACEBACK"
@@ -47,6 +79,14 @@ class FailedWorkError(Exception):
 
 def main() -> None:
     """Run the command line; whatever goes wrong ends in one clear line and its exit code."""
+    # of an interrupted training the commands tell themselves
+    logging.getLogger("cignn.estimators").addHandler(logging.NullHandler())
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: complain("note", str(message))
+        _run()
+
+
+def _run() -> None:
     if os.environ.get(TRACEBACK):
         app(prog_name="cignn")
     try:

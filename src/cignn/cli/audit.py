@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from cignn.cli import options as opt
-from cignn.cli.app import FailedWorkError, app
+from cignn.cli.app import FailedWorkError, command
 from cignn.cli.reading import check_file, kind_of, read_data
-from cignn.cli.screen import say, say_json, working
+from cignn.cli.screen import say_json, say_words, working
 from cignn.cli.settings import assignments, write_settings
 
 COLOURS = {"serious": "red", "warning": "yellow", "fine": "green", "unknown": "dim"}
 
 
-@app.command()
+@command()
 def audit(
     context: typer.Context,
     data: opt.Study,
@@ -37,6 +35,7 @@ def audit(
 
     Example: [bold]cignn audit my_study[/]
     """
+    kind_of(data, format)  # before the wait for imports
     from cignn import Cohort
     from cignn.evaluation import audit as look
 
@@ -56,14 +55,10 @@ def audit(
     if as_json:
         say_json({"subjects": findings.subjects, "worst": findings.worst, "findings": findings.to_frame()})
     else:
-        console = Console()
-        console.print(f"[bold]{escape(repr(cohort))}[/]", highlight=False, soft_wrap=True)
+        say_words("", bold=repr(cohort))
         for one in findings:
-            mark = f"[{COLOURS[one.severity]}]{one.severity:>8}[/]"
-            console.print(
-                f"{mark}  [bold]{escape(one.name)}[/]: {escape(one.message)}", highlight=False, soft_wrap=True
-            )
+            say_words(f": {one.message}", f"{one.severity:>8}  ", COLOURS[one.severity], bold=one.name)
             if one.advice:
-                say(f"          → {one.advice}")
+                say_words(one.advice, f"{'→':>10} ")
     if strict and findings.worst == "serious":
         raise FailedWorkError("the audit has serious findings.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cignn.cli import options as opt
-from cignn.cli.app import app
+from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.reading import check_folder
 from cignn.cli.screen import say, say_json, show_facts
 from cignn.cli.settings import FILE, write_settings
@@ -23,15 +23,17 @@ BASELINES = ("linear-svm", "rbf-svm")
 CLASSES = {0: "controls", 1: "patients"}
 
 
-@app.command()
+@command()
 def demo(
     context: typer.Context,
     out: Annotated[
         Path, typer.Option(file_okay=False, help="Folder for report, pictures and models.")
     ] = Path("demo"),
-    graphs: Annotated[int, typer.Option(min=100, help="Number of motif graphs to generate.")] = 1000,
-    subjects: Annotated[int, typer.Option(min=40, help="Number of subjects to simulate.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of data, splits and trainings.")] = 0,
+    graphs: Annotated[
+        int, typer.Option(min=100, help="Number of motif graphs to generate.", metavar="N")
+    ] = 1000,
+    subjects: Annotated[int, typer.Option(min=40, help="Number of subjects to simulate.", metavar="N")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of data, splits and trainings.", metavar="N")] = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Train where the causal edges are known, draw what was found, write a report.
@@ -47,7 +49,12 @@ def demo(
     check_model_path(out / "model")
     check_model_path(out / "cohort_model")
     motifs = _motifs(out, graphs, seed, as_json)
-    cohort = _cohort(out, subjects, seed, as_json)
+    try:
+        cohort = _cohort(out, subjects, seed, as_json)
+    except KeyboardInterrupt:
+        raise InterruptedWorkError(
+            f"six explained graphs and their model are kept in {out}; there is no report yet."
+        ) from None
     write_settings(out / FILE, context)
     if as_json:
         say_json(motifs | {"cohort": cohort, "report": cohort["report"]})
@@ -72,6 +79,7 @@ def _motifs(out: Path, graphs: int, seed: int, as_json: bool) -> dict[str, Any]:
     train, test = train_test_split(np.arange(len(data)), test_size=0.1, stratify=y, random_state=seed)
     started = time.perf_counter()
     model = CIGNNClassifier(random_state=seed, verbose=not as_json).fit(data[train])
+    _check_whole(model)
     seconds = time.perf_counter() - started
     model.save(out / "model")
     explanations = model.explain(data[test])
@@ -107,6 +115,7 @@ def _cohort(out: Path, subjects: int, seed: int, as_json: bool) -> dict[str, Any
     started = time.perf_counter()
     network = CIGNNClassifier(members=2, random_state=seed, verbose=not as_json, **NETWORK)
     model = CohortClassifier(network).fit(cohort[split.development])
+    _check_whole(model.classifier_)
     seconds = time.perf_counter() - started
     model.save(out / "cohort_model")
     held_out = np.isin(np.arange(len(cohort)), split.test)
@@ -132,6 +141,12 @@ def _cohort(out: Path, subjects: int, seed: int, as_json: bool) -> dict[str, Any
     )
     path = write_report(out / "report.html", content)
     return figures | {"model": str(out / "cohort_model"), "report": str(path)}
+
+
+def _check_whole(model: Any) -> None:
+    """A training stopped by Ctrl-C has kept its best epoch; a demonstration wants the whole."""
+    if model.interrupted_:
+        raise KeyboardInterrupt
 
 
 def _beside_baselines(cohort: Cohort, out: Path, seed: int, as_json: bool) -> Any:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cignn.cli import options as opt
-from cignn.cli.app import FailedWorkError, InterruptedWorkError, app
+from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
 from cignn.cli.fit import check_kind, cohort_model, refuse_for_graphs
-from cignn.cli.reading import check_folder, read_data
+from cignn.cli.reading import check_folder, kind_of, name_of, read_data
 from cignn.cli.screen import complain, say, say_json, show_table
 from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
 
@@ -22,9 +22,16 @@ if TYPE_CHECKING:
     from cignn.evaluation import Store
 
 SHOWN = ("accuracy", "balanced_accuracy", "mcc", "roc_auc")
+EXPLAINED = {  # what of explanations the screen has room for
+    "explanation_accuracy": "accuracy",
+    "fidelity_plus": "fidelity+",
+    "fidelity_minus": "fidelity−",
+    "explanation_roc_auc": "ROC-AUC",
+    "milliseconds": "ms",
+}
 
 
-@app.command()
+@command()
 def evaluate(
     context: typer.Context,
     data: opt.Study,
@@ -47,9 +54,13 @@ def evaluate(
             metavar="NAMES",
         ),
     ] = "ci-gnn,rbf-svm,gin",
-    seeds: Annotated[int, typer.Option(min=1, help="How many runs, with seeds 0, 1, …")] = 1,
-    folds: Annotated[int | None, typer.Option(min=2, help="Folds of kfold; 10 by default.")] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Repeats of holdout or kfold per seed.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs, with seeds 0, 1, …", metavar="N")] = 1,
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Folds of kfold; 10 by default.", metavar="N")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Repeats of holdout or kfold per seed.", metavar="N")
+    ] = None,
     explainers: Annotated[
         str | None,
         typer.Option(
@@ -94,6 +105,7 @@ def evaluate(
 
     Example: [bold]cignn evaluate my_study --protocol loso --methods ci-gnn,rbf-svm[/]
     """
+    kind_of(data, format)  # before the wait for imports
     from cignn import Cohort
     from cignn.evaluation import Store, TaskFailedWarning, make_protocol, summary
     from cignn.evaluation import evaluate as run
@@ -112,7 +124,7 @@ def evaluate(
     else:
         refuse_for_graphs(context)
     write_settings(out / FILE, context)
-    name = data.stem if data.is_file() else data.resolve().name
+    name = name_of(data)
     with Store(out) as store, warnings.catch_warnings():
         warnings.simplefilter("ignore", TaskFailedWarning)
         before = len(store.tasks())
@@ -142,6 +154,7 @@ def evaluate(
     else:
         _show(results, protocol)
         say(f"every score, prediction and time: {out}")
+        say(f"to look at them: cignn report {out}")
     if len(failed):
         first = failed.iloc[0]
         where = f"{first['method']} (split {first['split']}, seed {first['seed']})"
@@ -188,7 +201,9 @@ def _show(results: pd.DataFrame, protocol: str) -> None:
         show_table(summary(own, metrics).reset_index().drop(columns="data"), "mean ± std over tasks")
     others = results[results["explainer"] != ""]
     if len(others):
-        show_table(summary(others).reset_index().drop(columns="data"), "explanations")
+        kept = [m for m in EXPLAINED if m in set(others["metric"])]
+        table = summary(others, kept or None, digits=2).reset_index().drop(columns="data")
+        show_table(table.rename(columns=EXPLAINED), "explanations: mean ± std over tasks")
     if protocol == "loso" and "accuracy" in metrics:
         show_table(site_table(own).reset_index(), "accuracy at each site")
     compared = _compared(results)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cignn.cli import options as opt
-from cignn.cli.app import InterruptedWorkError, app
+from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.predict import own_scores, prediction_table, read_new
-from cignn.cli.reading import as_graphs, check_folder
+from cignn.cli.reading import as_graphs, check_folder, check_model, kind_of
 from cignn.cli.screen import say, say_json, show_facts, show_table, track, working
 from cignn.cli.settings import FILE, write_settings
 
@@ -26,15 +26,16 @@ SHOWN = 10  # edges of the group on the screen, and these columns of theirs
 COLUMNS = ("source", "target", "weight", "connectivity")
 
 
-@app.command()
+@command()
 def explain(
     context: typer.Context,
     model: opt.ModelFolder,
     new: opt.Subjects,
     out: Annotated[Path, typer.Option(help="Folder to write into.", file_okay=False)] = Path("explained"),
-    top: Annotated[int, typer.Option(min=1, help="Edges drawn in a figure.")] = 50,
+    top: Annotated[int, typer.Option(min=1, help="Edges drawn in a figure.", metavar="N")] = 50,
     edges: Annotated[
-        int | None, typer.Option(min=1, help="Edges listed per subject, heaviest first; all by default.")
+        int | None,
+        typer.Option(min=1, help="Edges listed per subject, heaviest first; all by default.", metavar="N"),
     ] = None,
     figures: Annotated[bool, typer.Option(help="Draw a figure per subject.")] = True,
     picture: Annotated[str, typer.Option(help="png, pdf or svg.", metavar="ENDING")] = "png",
@@ -54,6 +55,8 @@ def explain(
 
     Example: [bold]cignn explain model new_subjects --out explained[/]
     """
+    check_model(model)
+    kind_of(new, format)
     from cignn import load_model
 
     if picture not in PICTURES:

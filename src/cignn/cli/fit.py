@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cignn.cli import options as opt
-from cignn.cli.app import InterruptedWorkError, app
-from cignn.cli.reading import check_folder, read_data
-from cignn.cli.screen import say, say_json, show_facts, working
+from cignn.cli.app import InterruptedWorkError, command
+from cignn.cli.reading import check_folder, kind_of, read_data
+from cignn.cli.screen import say, say_json, say_words, show_facts, working
 from cignn.cli.settings import FILE, assignments, names_in, write_settings
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 
 
-@app.command()
+@command()
 def fit(
     context: typer.Context,
     data: opt.Study,
@@ -38,7 +38,10 @@ def fit(
     members: opt.Members = None,
     settings: opt.Settings = None,
     hold_out: Annotated[
-        float, typer.Option(min=0.0, max=0.9, help="Share of subjects kept out of training and scored.")
+        float,
+        typer.Option(
+            min=0.0, max=0.9, help="Share of subjects kept out of training and scored.", metavar="SHARE"
+        ),
     ] = 0.0,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
@@ -53,6 +56,7 @@ def fit(
 
     Example: [bold]cignn fit my_study --out model --hold-out 0.2[/]
     """
+    kind_of(data, format)  # before the wait for imports
     import numpy as np
 
     from cignn import Cohort
@@ -70,6 +74,7 @@ def fit(
     classifier = make_estimator(method, **(running | params))
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
     is_cohort = isinstance(cohort, Cohort)
+    what = "subjects" if is_cohort else "graphs"
     model: Any = classifier
     if isinstance(cohort, Cohort):
         model = cohort_model(
@@ -82,7 +87,7 @@ def fit(
         split = make_protocol("holdout", test=hold_out).splits(labels_of(cohort), seed)[0]
         train, test = split.development, split.test
     if not as_json:
-        say(f"{cohort!r}")
+        say_words(f"{cohort!r}")
     started = time.perf_counter()
     with working(f"training {method}", quiet=as_json or hasattr(classifier, "epochs")):
         model.fit(cohort[train])
@@ -111,8 +116,10 @@ def fit(
         say_json(content)
     else:
         if scores:
-            show_facts(dict(scores), f"{method} on {len(test)} held-out subjects")
-        say(f"trained on {len(train)} in {seconds:.0f} s; the model: {out}")
+            show_facts(dict(scores), f"{method} on {len(test)} held-out {what}")
+        say(f"trained on {len(train)} {what} in {seconds:.0f} s; the model: {out}")
+        if hasattr(fitted, "explain"):
+            say(f"to look at it: cignn report {out}")
     if getattr(fitted, "interrupted_", False):
         raise InterruptedWorkError(f"the model of epoch {fitted.best_epoch_} is kept in {out}.")
 

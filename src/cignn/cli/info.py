@@ -7,13 +7,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 from cignn import __version__
 from cignn.cli import options as opt
-from cignn.cli.app import app
+from cignn.cli.app import command
 from cignn.cli.screen import say_json, show_facts
 
 PACKAGES = ("torch", "torch-geometric", "numpy", "scikit-learn", "nilearn")
 
 
-@app.command()
+@command()
 def info(as_json: opt.Json = False) -> None:
     """Show versions and devices.
 

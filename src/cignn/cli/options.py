@@ -53,8 +53,8 @@ Config = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", metavar="N")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.", metavar="N")]
 Format = Annotated[
     str,
     typer.Option(
@@ -120,7 +120,11 @@ Unseen = Annotated[
 Density = Annotated[
     float | None,
     typer.Option(
-        min=0.0, max=1.0, help="Share of strongest connections kept; all by default.", rich_help_panel=MODEL
+        min=0.0,
+        max=1.0,
+        help="Share of strongest connections kept; all by default.",
+        rich_help_panel=MODEL,
+        metavar="SHARE",
     ),
 ]
 MethodName = Annotated[
@@ -136,9 +140,12 @@ MethodName = Annotated[
 Preset = Annotated[
     str | None, typer.Option(help="default or paper, of ci-gnn.", rich_help_panel=MODEL, metavar="NAME")
 ]
-Epochs = Annotated[int | None, typer.Option(min=1, help="Epochs of a network.", rich_help_panel=MODEL)]
+Epochs = Annotated[
+    int | None, typer.Option(min=1, help="Epochs of a network.", rich_help_panel=MODEL, metavar="N")
+]
 Members = Annotated[
-    int | None, typer.Option(min=1, help="Networks of ci-gnn that are averaged.", rich_help_panel=MODEL)
+    int | None,
+    typer.Option(min=1, help="Networks of ci-gnn that are averaged.", rich_help_panel=MODEL, metavar="N"),
 ]
 Settings = Annotated[
     list[str] | None,

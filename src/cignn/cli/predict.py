@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cignn.cli import options as opt
-from cignn.cli.app import app
-from cignn.cli.reading import as_graphs, check_file, read_data, subject_names
+from cignn.cli.app import command
+from cignn.cli.reading import as_graphs, check_file, check_model, kind_of, read_data, subject_names
 from cignn.cli.screen import say, say_json, show_facts, show_table, working
 from cignn.cli.settings import assignments, read_settings, write_settings
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST = 20  # rows shown on the screen
 
 
-@app.command()
+@command()
 def predict(
     context: typer.Context,
     model: opt.ModelFolder,
@@ -41,6 +41,8 @@ def predict(
 
     Example: [bold]cignn predict model new_subjects --out predictions.csv[/]
     """
+    check_model(model)
+    kind_of(new, format)
     from cignn import load_model
 
     if out is not None:

@@ -41,6 +41,16 @@ def check_file(out: Path, ending: str) -> None:
     check_folder(out.parent)
 
 
+def check_model(path: Path) -> None:
+    """Refuse what is no model folder before anything heavy is imported for it."""
+    if not path.is_dir():
+        raise FileNotFoundError(f"there is no model folder at {path}; cignn fit makes one.")
+    if not (path / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{path} is no model folder, config.json is missing; give what cignn fit wrote."
+        )
+
+
 def read_data(
     path: Path,
     *,
@@ -140,6 +150,11 @@ def kind_of(path: Path, format: str = "auto") -> str:
     if (path / "ts_aal.npz").is_file() or any(path.glob("[Pp]henotypic*.csv")):
         return "abide"
     return "ba2motifs" if (path / "ba2motifs.npz").is_file() else "cohort"
+
+
+def name_of(path: Path) -> str:
+    """Return what to call the data of a path."""
+    return path.stem if path.is_file() else path.resolve().name
 
 
 def _label(path: Path, label: str | None, options: Mapping[str, Any]) -> str | None:

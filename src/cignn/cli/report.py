@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cignn.cli import options as opt
-from cignn.cli.app import app
+from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.evaluate import estimators_of
 from cignn.cli.explain import explained
 from cignn.cli.fit import cohort_model
-from cignn.cli.reading import as_graphs, check_file, read_data
+from cignn.cli.reading import as_graphs, check_file, kind_of, name_of, read_data
 from cignn.cli.screen import complain, say, say_json, working
 from cignn.cli.settings import assignments, names_in, read_settings, write_settings
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from cignn import Cohort, GraphSet
 
 HOLD_OUT = 0.2  # of the subjects, when a report trains its own model
+KNOWN: dict[str, dict[Any, str]] = {  # what readers call the labels
+    "abide": {0: "TD", 1: "ASD"},
+    "rest-meta-mdd": {0: "control", 1: "MDD"},
+    "srpbs": {0: "control", 1: "patient"},
+}
 STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are where the file does not say
     "connectivity": None,
     "fisher": False,
@@ -32,7 +37,7 @@ STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are wher
 }
 
 
-@app.command()
+@command()
 def report(
     context: typer.Context,
     run: Annotated[Path, typer.Argument(help="Folder of cignn fit or cignn evaluate.", metavar="RUN")],
@@ -68,50 +73,62 @@ def report(
 
     Example: [bold]cignn report model --out report.html[/]
     """
-    from cignn import Cohort, load_model
-    from cignn.report import report_of, write_report
-
     check_file(out, ".html")
     is_results = (run / "results.sqlite").is_file()
     if not run.is_dir() or not (is_results or (run / "config.json").is_file()):
         raise FileNotFoundError(f"{run} is no folder of cignn fit or cignn evaluate.")
+    from cignn import Cohort, load_model
+    from cignn.evaluation.protocols import labels_of
+    from cignn.report import report_of, write_report
+
     results, model = (run, model) if is_results else (results, run)
+    scores = _scores(results)
     settings = read_settings(run)
+    fitted = None if model is None else load_model(model)
     left_out: list[str] = []
-    cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json, left_out)
-    if model is None:
-        model = _train(run, settings, cohort, seed, as_json)
-    fitted = load_model(model)
-    names = _class_names(class_names, fitted.classes_)
-    classifier, graphs = as_graphs(fitted, cohort)
-    explanations = explained(classifier, graphs, explainer, seed, as_json)
-    held_out = None
-    if isinstance(cohort, Cohort):
-        held_out = ~fitted.trained_on(cohort)
-        cohort = fitted.named(cohort)
-    with working("looking for leaks", as_json):
-        findings = _audited(cohort) if audit and isinstance(cohort, Cohort) else None
-    content = report_of(
-        classifier,
-        graphs,
-        cohort if isinstance(cohort, Cohort) else None,
-        _scores(results),
-        findings,
-        explanations=explanations,
-        held_out=held_out,
-        class_names=names,
-        exclusions=left_out,
-        title=title,
-        random_state=seed,
-        verbose=int(not as_json),
-    )
-    with working("writing", as_json):
-        write_report(out, content)
+    place, kind, cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json, left_out)
+    names = _class_names(class_names, labels_of(cohort).y if fitted is None else fitted.classes_, kind)
+    try:
+        if fitted is None:
+            model, fitted = _trained(run, settings, cohort, seed, as_json)
+        classifier, graphs = as_graphs(fitted, cohort)
+        explanations = explained(classifier, graphs, explainer, seed, as_json)
+        held_out = None
+        if isinstance(cohort, Cohort):
+            held_out = ~fitted.trained_on(cohort)
+            cohort = fitted.named(cohort)
+        with working("looking for leaks", as_json):
+            findings = _audited(cohort) if audit and isinstance(cohort, Cohort) else None
+        content = report_of(
+            classifier,
+            graphs,
+            cohort if isinstance(cohort, Cohort) else None,
+            scores,
+            findings,
+            explanations=explanations,
+            held_out=held_out,
+            class_names=names,
+            exclusions=left_out,
+            title=title or f"Connections behind the decisions: {place}",
+            random_state=seed,
+            verbose=int(not as_json),
+        )
+        with working("writing", as_json):
+            write_report(out, content)
+    except KeyboardInterrupt:
+        raise InterruptedWorkError(_kept(out, run / "model")) from None
     write_settings(out.with_suffix(".settings.toml"), context)
     if as_json:
         say_json({"report": out, "model": model, "subjects": len(graphs), "bytes": out.stat().st_size})
     else:
         say(f"the report: {out.resolve()}")
+
+
+def _kept(out: Path, model: Path) -> str:
+    """What Ctrl-C leaves."""
+    kept = f"the model is kept in {model}; " if (model / "config.json").is_file() else ""
+    older = f", the older {out} stays" if out.is_file() else ""
+    return f"{kept}no report was written{older}."
 
 
 def _read_subjects(
@@ -124,8 +141,8 @@ def _read_subjects(
     load: list[str] | None,
     quiet: bool,
     left_out: list[str],
-) -> Cohort | GraphSet:
-    """Read the subjects given, or those of the run in the way it read them."""
+) -> tuple[str, str, Cohort | GraphSet]:
+    """Read the subjects given, or those of the run in the way it read them; with their name and kind."""
     options = assignments(load)
     if data is None:
         named = settings.get("data")
@@ -141,21 +158,24 @@ def _read_subjects(
         label = settings.get("label", label) if label == "label" else label
         atlas = settings.get("atlas", atlas) if atlas is None else atlas
         format = settings.get("format", format) if format == "auto" else format
-    return read_data(
+    found = read_data(
         data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet, told=left_out
     )
+    return name_of(data), kind_of(data, format), found
 
 
-def _train(run: Path, settings: dict[str, Any], cohort: Cohort | GraphSet, seed: int, quiet: bool) -> Path:
-    """Train the method of an evaluation that explains itself and keep it beside the results."""
-    from cignn import Cohort
+def _trained(
+    run: Path, settings: dict[str, Any], cohort: Cohort | GraphSet, seed: int, quiet: bool
+) -> tuple[Path, Any]:
+    """Train the method of an evaluation that explains itself and keep it beside the results, once."""
+    from cignn import Cohort, load_model
     from cignn.estimators import ExplainingClassifier
     from cignn.evaluation import make_protocol
     from cignn.evaluation.protocols import labels_of
 
     place = run / "model"
     if (place / "config.json").is_file():
-        return place
+        return place, load_model(place)
     names = names_in(settings.get("methods"))
     params = settings.get("model", {})
     made = estimators_of(names, params, settings.get("device", "auto")) if names else {}
@@ -177,8 +197,10 @@ def _train(run: Path, settings: dict[str, Any], cohort: Cohort | GraphSet, seed:
     if not quiet:
         complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")
     fitted.fit(cohort[split.development])
+    if getattr(classifier if fitted is classifier else fitted.classifier_, "interrupted_", False):
+        raise KeyboardInterrupt  # half a training is no model to report on
     fitted.save(place)
-    return place
+    return place, fitted
 
 
 def _scores(results: Path | None) -> pd.DataFrame | None:
@@ -198,10 +220,10 @@ def _audited(cohort: Cohort) -> Any:
     return audit(cohort)
 
 
-def _class_names(given: str | None, classes: Any) -> dict[Any, str]:
+def _class_names(given: str | None, classes: Any, kind: str) -> dict[Any, str]:
     """Return label → name; labels are written as they stand in the data."""
-    labels = {str(label): label for label in classes.tolist()}
-    out = {}
+    labels = {str(label): label for label in sorted(set(classes.tolist()), key=str)}
+    out = {label: name for label, name in KNOWN.get(kind, {}).items() if label in labels.values()}
     for word in names_in(given):
         label, sign, name = word.partition("=")
         if not sign or label.strip() not in labels:

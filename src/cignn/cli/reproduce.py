@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cignn.cli import options as opt
-from cignn.cli.app import FailedWorkError, InterruptedWorkError, app
+from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
 from cignn.cli.reading import check_folder
 from cignn.cli.screen import complain, say, say_json, show_table
 from cignn.cli.settings import names_in, write_settings
@@ -27,7 +27,7 @@ def _complete(incomplete: str) -> list[str]:
     return [name for name in names() if name.startswith(incomplete)]
 
 
-@app.command()
+@command()
 def reproduce(
     context: typer.Context,
     name: Annotated[
@@ -51,7 +51,7 @@ def reproduce(
     sets: Annotated[
         str | None, typer.Option(help="Only these data sets, by commas.", metavar="NAMES")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Runs; 3 at full scale.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs; 3 at full scale.", metavar="N")] = None,
     jobs: opt.Jobs = 1,
     config: opt.Config = None,
     as_json: opt.Json = False,
@@ -123,9 +123,19 @@ def _content(result: Reproduction) -> dict:
 
 def _show(result: Reproduction) -> None:
     table: pd.DataFrame = result.table.drop(columns=["printed", "paper_std", "ours_std"], errors="ignore")
+    if table["ours"].notna().any():  # what was asked for
+        table = table[table["ours"].notna()]
+    table = table.loc[:, [not (table[name].astype(str) == "").all() for name in table]]
+    table = table.astype({"runs": int}) if "runs" in table and table["runs"].notna().all() else table
     show_table(table, result.spec.title, most=MOST)
     for claim, verdict in result.claims.items():
         say(f"“{claim}” {verdict}")
+    if result.scale == "smoke":
+        complain(
+            "note",
+            "smoke scale, on small stand-ins: it shows that it runs, not what comes out (--scale full).",
+        )
     for name, why in result.missing.items():
         complain("note", f"{name} is missing: {why}")
-    say(f"ours beside theirs: {result.markdown}, {result.csv}")
+    say(f"ours beside theirs: {result.markdown}")
+    say(f"                    {result.csv}")

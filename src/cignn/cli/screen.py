@@ -6,11 +6,10 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-import pandas as pd
 import typer
 from rich import box
 from rich.console import Console
@@ -18,19 +17,42 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 T = TypeVar("T")
 COLOURS = {"error": "bold red", "failed": "bold red", "interrupted": "bold yellow", "note": "bold cyan"}
+NAMES = {"f1": "F1", "mcc": "MCC", "roc_auc": "ROC-AUC", "p_holm": "p (Holm)"}
 
 
 def complain(kind: str, message: str) -> None:
-    """Write one line (or one per problem) to stderr."""
+    """Write one line (or one per problem) to stderr; a terminal breaks it between words."""
     console = Console(stderr=True)
-    console.print(f"[{COLOURS[kind]}]{kind}[/] {escape(message)}", highlight=False, soft_wrap=True)
+    line = f"[{COLOURS[kind]}]{kind}[/] {escape(message)}"
+    console.print(line, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def say(line: str) -> None:
-    """Write a line to stdout, letter by letter."""
+    """Write a line to stdout, letter by letter: what is to be copied, a path, stays whole."""
     Console().print(escape(line), highlight=False, soft_wrap=True)
+
+
+def say_words(text: str, mark: str = "", style: str = "", bold: str = "") -> None:
+    """Write a sentence to stdout, after a mark; a terminal breaks it between words, below its start.
+
+    bold : what the sentence begins with.
+    """
+    console = Console()
+    sentence = (f"[bold]{escape(bold)}[/]" if bold else "") + escape(text)
+    first = f"[{style}]{escape(mark)}[/]" if style else escape(mark)
+    if not console.is_terminal:
+        console.print(first + sentence, highlight=False, soft_wrap=True)
+        return
+    grid = Table.grid()
+    grid.add_column(width=len(mark), no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(first, sentence)
+    console.print(grid, highlight=False)
 
 
 def say_json(content: dict[str, Any]) -> None:
@@ -40,6 +62,9 @@ def say_json(content: dict[str, Any]) -> None:
 
 def plain(value: Any) -> Any:
     """Return what JSON can hold: NaN and infinite numbers become null, tables lists of rows."""
+    import numpy as np
+    import pandas as pd
+
     if isinstance(value, pd.DataFrame):
         return [plain(row) for row in value.to_dict("records")]
     if isinstance(value, dict):
@@ -59,12 +84,12 @@ def plain(value: Any) -> Any:
 
 def show_table(table: pd.DataFrame, title: str, digits: int = 3, most: int | None = None) -> None:
     """Write a table to stdout; numbers to the right, at most so many rows."""
+    import pandas as pd
+
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in table.columns:
         right = pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name])
-        drawn.add_column(
-            escape(str(name).replace("_", " ")), justify="right" if right else "left", overflow="fold"
-        )
+        drawn.add_column(escape(_name(name)), justify="right" if right else "left", overflow="fold")
     for row in table.head(most or len(table)).itertuples(index=False):
         drawn.add_row(*(escape(_cell(value, digits)) for value in row))
     console = Console()
@@ -78,16 +103,22 @@ def show_facts(facts: dict[str, Any], title: str, digits: int = 3) -> None:
     """Write names and values as a table of two columns."""
     drawn = Table(show_header=False, box=box.SIMPLE)
     for name, value in facts.items():
-        drawn.add_row(escape(name.replace("_", " ")), escape(_cell(value, digits)))
+        drawn.add_row(escape(_name(name)), escape(_cell(value, digits)))
     console = Console()
     if title:
         console.print(f"[bold]{escape(title)}[/]", highlight=False)
     console.print(drawn)
 
 
+def _name(name: Any) -> str:
+    return NAMES.get(str(name), str(name).replace("_", " "))
+
+
 def _cell(value: Any, digits: int) -> str:
-    if isinstance(value, (float, np.floating)):
-        return "–" if np.isnan(value) else f"{value:.{digits}f}"
+    if str(value) in ("True", "False"):
+        return "yes" if value else "no"
+    if isinstance(value, Real) and not isinstance(value, Integral):  # numpy's too
+        return "–" if math.isnan(value) else f"{value:.{digits}f}"
     return "–" if value is None else str(value)
 
 

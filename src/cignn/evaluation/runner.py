@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -209,7 +211,15 @@ def _tell_audits(data: Mapping[str, Any], tasks: list[Task]) -> None:
             except ValueError as error:  # data so odd that tasks will fail, and say so
                 _TOLD[key] = f" ? could not be made: {error}"
         if _TOLD[key]:
-            sys.stderr.write(f"audit of {name}:\n{_TOLD[key]}\n")
+            sys.stderr.write(f"audit of {name}:\n{_fitted(_TOLD[key])}\n")
+
+
+def _fitted(text: str) -> str:
+    """Lines broken between words where a terminal would break them anywhere."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(textwrap.fill(line, width, subsequent_indent="     ") for line in text.splitlines())
 
 
 # ---------------------------------------------------------------------- running
