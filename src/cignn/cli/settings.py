@@ -120,9 +120,13 @@ def write_settings(path: Path, context: typer.Context, **resolved: Any) -> Path:
 def read_settings(folder: Path) -> dict[str, Any]:
     """Return the settings beside a result; empty where there are none that can be read."""
     try:
-        return tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
+        content = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return {}
+    for name in TABLES:
+        if isinstance(content.get(name), dict):  # TOML has no None: it stands there as a word
+            content[name] = {k: None if v == "none" else v for k, v in flat(content[name]).items()}
+    return content
 
 
 # -------------------------------------------------------------------------- values
