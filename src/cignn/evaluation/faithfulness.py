@@ -6,7 +6,7 @@ removed for real: nodes and their features stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -63,7 +63,16 @@ def heaviest_edges(explanations: Explanations, share: float) -> list[np.ndarray]
     Which of equally heavy edges stay is decided by a fixed scramble of their node numbers: the same in every
     run and whatever the other graphs are, and no favour to the nodes that come first.
     """
-    return _first(explanations, edge_ranks(explanations), _checked_share(share))
+    (masks,) = heaviest_shares(explanations, [share])
+    return masks
+
+
+def heaviest_shares(explanations: Explanations, shares: Sequence[float]) -> Iterator[list[np.ndarray]]:
+    """Yield `heaviest_edges` of each share; the edges are ranked once for all."""
+    checked = [_checked_share(share) for share in shares]
+    ranks = edge_ranks(explanations)
+    for share in checked:
+        yield _first(explanations, ranks, share)
 
 
 def edge_ranks(explanations: Explanations) -> np.ndarray:

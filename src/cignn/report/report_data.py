@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from cignn import __version__
 from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.cohort_classifier import CohortClassifier
-from cignn.evaluation.faithfulness import heaviest_edges
+from cignn.evaluation.faithfulness import heaviest_shares
 from cignn.evaluation.findings import Audit
 from cignn.explainers.base import track
 from cignn.explanations import Explanations
@@ -195,7 +196,7 @@ def report_of(
         np.asarray(classifier.classes_),
         probabilities,
         member_probabilities(classifier, graphs),
-        removal(classifier, explanations, random_state=random_state, verbose=verbose),
+        removal(classifier, explanations, probabilities, random_state=random_state, verbose=verbose),
         None if all_seen or held_out is None else np.asarray(held_out, bool),
         trained_on=all_seen,
         results=results,
@@ -226,25 +227,26 @@ def member_probabilities(classifier: Any, graphs: GraphSet) -> np.ndarray | None
 def removal(
     classifier: Any,
     explanations: Explanations,
+    probabilities: np.ndarray | None = None,
     shares: Sequence[float] = SHARES,
     random_state: int = 0,
     verbose: int = 0,
 ) -> Removal:
     """Take edges away from every graph, the heaviest or as many by chance, and ask the classifier again.
 
-    verbose : 1 shows a progress bar.
+    probabilities : (g, k) of the whole graphs, where they are known already; verbose : 1 shows a progress bar.
     """
     graphs = explanations.graphs
     rng = np.random.default_rng(random_state)
     by_chance = Explanations(graphs, [rng.random(n) for n in graphs.n_edges])
-    target = np.asarray(classifier.predict_proba(graphs)).argmax(1)
+    whole = np.asarray(classifier.predict_proba(graphs) if probabilities is None else probabilities)
+    every, target = np.arange(len(graphs)), whole.argmax(1)
     left = np.empty((2, len(shares), len(graphs)))
-    rankings = (explanations, by_chance)
-    steps = [(way, k) for way in range(len(rankings)) for k in range(len(shares))]
-    for way, k in track(steps, "removing edges", len(steps), verbose):
-        masks = heaviest_edges(rankings[way], shares[k]) if shares[k] else None
-        kept = graphs if masks is None else graphs.with_edges([~mask for mask in masks])
-        left[way, k] = np.asarray(classifier.predict_proba(kept))[np.arange(len(graphs)), target]
+    masks = chain.from_iterable(heaviest_shares(ranking, shares) for ranking in (explanations, by_chance))
+    for at, gone in enumerate(track(masks, "removing edges", 2 * len(shares), verbose)):
+        some = any(mask.any() for mask in gone)
+        after = classifier.predict_proba(graphs.with_edges([~mask for mask in gone])) if some else whole
+        left[divmod(at, len(shares))] = np.asarray(after)[every, target]
     return Removal(np.array(shares, float), *left)
 
 
