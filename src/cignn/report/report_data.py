@@ -234,7 +234,7 @@ def removal(
 ) -> Removal:
     """Take edges away from every graph, the heaviest or as many by chance, and ask the classifier again.
 
-    probabilities : (g, k) of the whole graphs, where they are known already; verbose : 1 shows a progress bar.
+    probabilities : (g, k) of the whole graphs, where they are known already. verbose : 1 shows a bar.
     """
     graphs = explanations.graphs
     rng = np.random.default_rng(random_state)
