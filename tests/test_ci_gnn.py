@@ -357,9 +357,12 @@ def test_reconstruction_vanishes_for_a_perfect_decoder() -> None:
     latent, z = model.encode(batch)
     z = z.detach().clone()
     model.feature_scale.copy_(torch.tensor([2, 0.5, 3]))
+    same = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
     garbage = torch.where(batch.mask.unsqueeze(-1), 0.0, 99.0)  # padded nodes do not count
-    perfect = (batch.x / model.feature_scale + garbage).requires_grad_()
-    model.decoders["features"] = Fixed(perfect)
+    batch = replace(batch, x=same + garbage)
+    last = model.decoders["features"][-1]
+    last.weight.data.zero_()
+    last.bias.data.copy_(same / model.feature_scale)
     # logits 1e3 · (1 - zzᵀ), zzᵀ = 0 on edges and 2 or more elsewhere
     gram = 2 * (1 - batch.edges) + 20 * torch.eye(6, dtype=torch.float64)
     z[..., :6] = torch.linalg.cholesky(gram)
@@ -369,7 +372,7 @@ def test_reconstruction_vanishes_for_a_perfect_decoder() -> None:
     model.decoders["adjacency"].bias.data.fill_(1e3)
     losses = model.reconstruction_losses(latent, z, batch)
     assert losses["features"] < 1e-5 and losses["adjacency"] < 1e-5
-    (gradient,) = torch.autograd.grad(losses["features"], perfect)
+    (gradient,) = torch.autograd.grad(losses["features"], last.weight)
     assert gradient.isfinite().all()  # a norm has none at zero of itself
 
 

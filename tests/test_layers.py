@@ -30,7 +30,7 @@ from cignn.nn import (
     sample_edges,
     strongest_edges,
 )
-from cignn.nn.decoders import linear_of
+from cignn.nn.decoders import FeatureDecoder, linear_of
 from cignn.nn.encoder import ACTIVATIONS
 from cignn.nn.pairs import Pairs
 from cignn.nn.subgraph import edge_use
@@ -431,6 +431,19 @@ def test_the_distance_from_what_is_reproduced_has_no_gradient() -> None:
     assert distance == 0
     (gradient,) = torch.autograd.grad(distance.sum(), z)
     assert not gradient.any()
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_distance_of_features_is_that_of_what_is_decoded(padded: bool) -> None:
+    decoder, z, x = FeatureDecoder(3, 6).double(), draw(2, 5, 3).requires_grad_(), draw(2, 5, 6, seed=1)
+    mask = torch.arange(5) < torch.tensor([[5], [3]]) if padded else None
+    real = torch.ones(2, 5, 1) if mask is None else mask.double().unsqueeze(-1)
+    expected = ((decoder(z) - x) * real).flatten(1).norm(dim=1)
+    distance = decoder.distance(z.split([1, 2], -1), x, mask)
+    close(distance, expected)
+    inputs, direction = [z, *decoder.parameters()], torch.tensor([0.3, -2.0], dtype=torch.float64)
+    gradients = torch.autograd.grad(distance @ direction, inputs)
+    close(gradients, torch.autograd.grad(expected @ direction, inputs))
 
 
 @pytest.mark.parametrize("bias", [False, True])

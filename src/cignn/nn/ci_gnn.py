@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -282,11 +282,12 @@ class CIGNN(GraphModel):
 
         z : (b, n, K + L), whole or in parts; x : the `features` of the batch, where they are known.
         """
-        features = self.decoders["features"](z) - (self.features(batch) if x is None else x)
+        x = self.features(batch) if x is None else x
+        features = self.decoders["features"].distance(z, x, batch.padding)  # type: ignore[operator]
         adjacency = self.decoders["adjacency"].distance(z, batch.edges, batch.padding)  # type: ignore[operator]
         kl = 0.5 * (latent.mean.square() + (2 * latent.log_std).exp() - 1) - latent.log_std
         return {
-            "features": _norm(zero_padding(features, batch.padding)).mean(),
+            "features": features.mean(),
             "adjacency": adjacency.mean(),
             "kl": _node_mean(kl, batch).sum(1).mean(),
         }
@@ -320,23 +321,3 @@ class CIGNN(GraphModel):
 def _node_mean(x: Tensor, batch: GraphBatch) -> Tensor:
     """Mean over the real nodes of each graph: (b, n, d) → (b, d)."""
     return mean_readout(zero_padding(x, batch.padding), batch.padding)
-
-
-def _norm(x: Tensor) -> Tensor:
-    """Frobenius norm of each matrix, (b, n, d) → (b,); its gradient at zero is zero."""
-    return _Norm.apply(x)
-
-
-class _Norm(torch.autograd.Function):
-    """The gradient of a norm in one pass over the matrices; autograd takes five."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        norm = torch.linalg.vector_norm(x, dim=(1, 2))
-        ctx.save_for_backward(x, norm)
-        return norm
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        x, norm = ctx.saved_tensors
-        return x * torch.where(norm > 0, grad / norm, 0.0)[:, None, None]

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from cignn.nn.pairs import Pairs
 
@@ -29,20 +30,41 @@ class _SymmetricProduct(torch.autograd.Function):
         return both * gain, (both * u).sum() / 2, grad.sum()
 
 
+def _shortened(z: Tensor, short: bool) -> tuple[Tensor, Tensor]:
+    """u = z / √(d + |z|²), (b, n, d), and that factor, (b, n, 1); without ``short``, z itself and 1."""
+    if not short:
+        return z, z.new_ones(())
+    factor = torch.rsqrt(z.shape[-1] + torch.linalg.vector_norm(z, dim=-1, keepdim=True).square())
+    return z * factor, factor
+
+
+def _back(both: Tensor, u: Tensor, factor: Tensor, gain: Tensor, short: bool) -> tuple[Tensor, Tensor]:
+    """Gradients of the z of u = `_shortened` z and of the gain, where logits are gain · uuᵀ + bias.
+
+    both : (G + Gᵀ) u, G the gradient of the logits; it is written over.
+    """
+    along = (both * u).sum(-1, keepdim=True)
+    if short:  # of z · factor: factor · (g - u (uᵀg))
+        both.addcmul_(u, along, value=-1)
+    return both.mul_(factor * gain), along.sum() / 2
+
+
 class _PairProduct(torch.autograd.Function):
     """The upper triangle of a `_SymmetricProduct`. Its gradient never makes an asymmetric matrix."""
 
     @staticmethod
-    def forward(ctx: Any, u: Tensor, gain: Tensor, bias: Tensor, pairs: Pairs) -> Tensor:
-        ctx.save_for_backward(u, gain)
-        ctx.pairs = pairs
-        return pairs.of(torch.bmm(u * gain, u.transpose(1, 2))).add_(bias)
+    def forward(ctx: Any, z: Tensor, short: bool, gain: Tensor, bias: Tensor, pairs: Pairs) -> Tensor:
+        u, factor = _shortened(z, short)
+        ctx.save_for_backward(u, factor, gain)
+        ctx.short, ctx.pairs = short, pairs
+        return torch.addcmul(bias, pairs.of(torch.bmm(u, u.transpose(1, 2))), gain)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        u, gain = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor, Tensor, None]:
+        u, factor, gain = ctx.saved_tensors
         both = torch.bmm(ctx.pairs.matrix(grad), u)
-        return both * gain, (both * u).sum() / 2, grad.sum(), None
+        by_z, by_gain = _back(both, u, factor, gain, ctx.short)
+        return by_z, None, by_gain, grad.sum(), None
 
 
 class _EdgeDistance(torch.autograd.Function):
@@ -50,26 +72,56 @@ class _EdgeDistance(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, u: Tensor, gain: Tensor, bias: Tensor, edges: Tensor, mask: Tensor | None
+        ctx: Any, z: Tensor, short: bool, gain: Tensor, bias: Tensor, edges: Tensor, mask: Tensor | None
     ) -> Tensor:
+        u, factor = _shortened(z, short)
         prob = torch.baddbmm(bias, u * gain, u.transpose(1, 2)).sigmoid_()
         difference = prob - edges
         if mask is not None:
             nodes = mask.to(u.dtype)
             difference.mul_(nodes.unsqueeze(2)).mul_(nodes.unsqueeze(1))
         distance = torch.linalg.vector_norm(difference, dim=(1, 2))
-        ctx.save_for_backward(u, gain, prob, difference, distance)
+        ctx.save_for_backward(u, factor, gain, prob, difference, distance)
+        ctx.short = short
+        return distance
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor, Tensor, None, None]:
+        u, factor, gain, prob, difference, distance = ctx.saved_tensors
+        scale = inverse(distance) * grad
+        slope = difference * prob
+        slope.addcmul_(slope, prob, value=-1)  # difference · p (1 − p)
+        by_bias = slope.sum((1, 2)) @ scale
+        both = torch.bmm(slope, u * (2 * scale)[:, None, None])
+        by_z, by_gain = _back(both, u, factor, gain, ctx.short)
+        return by_z, None, by_gain, by_bias, None, None
+
+
+class _LinearDistance(torch.autograd.Function):
+    """‖X − (H Wᵀ + b)‖_F of each graph, (b,), padded nodes left out; few passes over what is as wide as X."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, x: Tensor, mask: Tensor | None) -> Tensor:
+        difference = F.linear(h, weight, bias).sub_(x)
+        if mask is not None:
+            difference.mul_(mask.unsqueeze(-1).to(h.dtype))
+        distance = torch.linalg.vector_norm(difference, dim=(1, 2))
+        ctx.save_for_backward(h, weight, difference, distance)
         return distance
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        u, gain, prob, difference, distance = ctx.saved_tensors
-        scale = torch.where(distance > 0, grad / distance, 0.0)[:, None, None]  # at 0 a norm has no gradient
-        slope = difference * prob
-        slope.addcmul_(slope, prob, value=-1)  # difference · p (1 − p)
-        half = torch.bmm(slope, u * scale)
-        by_bias = slope.sum((1, 2)) @ scale.flatten()
-        return half * (2 * gain), (half * u).sum(), by_bias, None, None
+        h, weight, difference, distance = ctx.saved_tensors
+        scale = (inverse(distance) * grad)[:, None, None]
+        flat = difference.flatten(0, 1)
+        by_h = (difference @ weight).mul_(scale)
+        by_weight = flat.t() @ (h * scale).flatten(0, 1)
+        return by_h, by_weight, scale.expand(-1, h.shape[1], 1).reshape(-1) @ flat, None, None
+
+
+def inverse(norm: Tensor) -> Tensor:
+    """1 / norm, and 0 where that is 0: a norm is given no gradient there."""
+    return torch.where(norm > 0, 1 / norm, 0.0)
 
 
 def linear_of(linear: nn.Linear, z: Parts) -> Tensor:
@@ -106,25 +158,27 @@ class InnerProduct(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         """z : (b, n, d) → symmetric logits (b, n, n)."""
-        return _SymmetricProduct.apply(self.vectors(z), self.gain, self.bias)
+        z, short = self._projected(z)
+        if short:
+            z = z * torch.rsqrt(z.shape[-1] + z.square().sum(-1, keepdim=True))
+        return _SymmetricProduct.apply(z, self.gain, self.bias)
 
-    def vectors(self, z: Parts) -> Tensor:
-        """Return u, of which the logits are the inner products: (b, n, d) → (b, n, d)."""
-        if self.projection is None:
-            return z if isinstance(z, Tensor) else torch.cat(z, -1)
-        z = linear_of(self.projection, z)
-        return z * torch.rsqrt(z.shape[-1] + z.square().sum(-1, keepdim=True))
+    def _projected(self, z: Parts) -> tuple[Tensor, bool]:
+        """Return Wz and that it has to be shortened, or z and that it has not."""
+        if self.projection is not None:
+            return linear_of(self.projection, z), True
+        return z if isinstance(z, Tensor) else torch.cat(z, -1), False
 
     def of_pairs(self, z: Tensor, pairs: Pairs) -> Tensor:
         """Return the logits of each pair of nodes once: z : (b, n, d) → (b, n (n - 1) / 2)."""
-        return _PairProduct.apply(self.vectors(z), self.gain, self.bias, pairs)
+        return _PairProduct.apply(*self._projected(z), self.gain, self.bias, pairs)
 
     def distance(self, z: Parts, edges: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return ‖Â − A‖_F of each graph, (b,): Â the probabilities of z : (b, n, d), A = edges : (b, n, n).
 
         mask : (b, n), True for real nodes, None when all are; other pairs do not count.
         """
-        return _EdgeDistance.apply(self.vectors(z), self.gain, self.bias, edges, mask)
+        return _EdgeDistance.apply(*self._projected(z), self.gain, self.bias, edges, mask)
 
 
 class FeatureDecoder(nn.Sequential):
@@ -135,6 +189,14 @@ class FeatureDecoder(nn.Sequential):
 
     def forward(self, z: Parts) -> Tensor:
         """Return X̂."""
-        first, _, second = self
+        return self[2](self._hidden(z))
+
+    def distance(self, z: Parts, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return ‖X̂ − X‖_F of each graph, (b,); x : (b, n, d); mask : (b, n), True for real nodes."""
+        last = self[2]
+        return _LinearDistance.apply(self._hidden(z), last.weight, last.bias, x, mask)
+
+    def _hidden(self, z: Parts) -> Tensor:
+        first = self[0]
         assert isinstance(first, nn.Linear)
-        return second(torch.relu_(linear_of(first, z)))
+        return torch.relu_(linear_of(first, z))

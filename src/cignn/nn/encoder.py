@@ -40,7 +40,7 @@ def strongest_edges(
         threshold = weight_threshold(adj, density, mask)
     if not threshold.any():
         return adj
-    return adj * (adj.abs() >= threshold[:, None, None]).to(adj.dtype)
+    return torch.where(adj.abs() >= threshold[:, None, None], adj, 0.0)
 
 
 class GraphEncoder(nn.Module):
@@ -94,5 +94,6 @@ class GraphEncoder(nn.Module):
             for head in (self.mean, self.log_std)
         )
         if self.node_vectors is not None:
-            mean = mean + self.node_vectors
-        return Latent(mean, F.hardtanh(log_std + self.noise_offset, -10, 5))  # a clamp with a faster gradient
+            mean.add_(self.node_vectors)
+        # a clamp with a faster gradient
+        return Latent(mean, F.hardtanh_(log_std.add_(self.noise_offset), -10, 5))
