@@ -78,7 +78,15 @@ def fit(
     model: Any = classifier
     if isinstance(cohort, Cohort):
         model = cohort_model(
-            classifier, cohort, connectivity, fisher, combat, covariates, unseen_sites, density
+            classifier,
+            cohort,
+            connectivity,
+            fisher,
+            combat,
+            covariates,
+            unseen_sites,
+            density,
+            running["verbose"],
         )
     else:
         refuse_for_graphs(context)
@@ -132,6 +140,7 @@ def steps(
     covariates: str | None,
     unseen_sites: str,
     density: float | None,
+    verbose: int = 0,
 ) -> dict[str, Connectivity | ComBat | ConnectomeGraphs | None]:
     """Return what comes before a classifier of graphs, as the options say."""
     from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
@@ -142,7 +151,7 @@ def steps(
     if covariates is not None:
         kept = [] if covariates.lower() == "none" else names_in(covariates)
     return {
-        "connectivity": Connectivity(connectivity or "correlation", fisher=fisher),
+        "connectivity": Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
         "combat": ComBat(tuple(kept), unseen=unseen_sites) if combat else None,
         "graphs": ConnectomeGraphs(density),
     }

@@ -192,7 +192,7 @@ def _trained(
     fitted: Any = classifier
     if isinstance(cohort, Cohort):
         choices = [settings.get(name, default) for name, default in STEPS.items()]
-        fitted = cohort_model(classifier, cohort, *choices)
+        fitted = cohort_model(classifier, cohort, *choices, int(not quiet))
     split = make_protocol("holdout", test=HOLD_OUT).splits(labels_of(cohort), seed)[0]
     if not quiet:
         complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")

@@ -9,6 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
+from threadpoolctl import threadpool_limits
 
 from cignn.connectome.checks import check_cohort_input, check_rois, name_some
 from cignn.datasets._progress import track
@@ -87,7 +88,8 @@ class Connectivity(TransformerMixin, BaseEstimator):
         measure = ConnectivityMeasure(
             cov_estimator=self.covariance_estimator, kind=_NILEARN[self.kind], standardize=False
         )
-        with warnings.catch_warnings():
+        # many small matrices: threads would wait for each other far longer than they work
+        with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore", FutureWarning)
             self.measure_ = measure.fit([self._prepared(series) for series in X.series or ()])
         return self
@@ -109,7 +111,8 @@ class Connectivity(TransformerMixin, BaseEstimator):
             for i, series in enumerate(X.series):
                 matrices[i] = pearson(series)
         else:
-            matrices = self._measured(X)
+            with threadpool_limits(1):
+                matrices = self._measured(X)
         if self.kind in ("correlation", "partial"):
             if self.fisher:
                 fisher_z(matrices)
