@@ -446,6 +446,8 @@ def test_it_fits_a_phone_and_prints_light_with_more_rows(page: Page, report: Pat
         for fragment in ("", "#subject-1"):
             page.open(report, fragment)
             assert page.js("return document.documentElement.scrollWidth") <= 390
+            widths = page.js("return [...document.querySelectorAll('caption')].map(e => e.offsetWidth)")
+            assert widths and max(widths) <= 390, "a caption is read without scrolling"
     finally:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     page.open(report)
@@ -489,6 +491,80 @@ def test_everything_to_operate_has_a_name(page: Page, report: Path) -> None:
             .filter(id => !document.getElementById(id))"""
         )
         assert broken == ([] if fragment else ["one-title"])  # the subject's title comes with the subject
+
+
+THEMES = {name: {"features": [{"name": "prefers-color-scheme", "value": name}]} for name in ("light", "dark")}
+FAINT = """
+const shade = (text) => {
+  const [, kind, inside] = /^(rgba?|color)\\((.*)\\)$/.exec(text);
+  const numbers = inside.replace('srgb', '').split(/[ ,/]+/).filter(Boolean).map(Number);
+  const [r, g, b, a = 1] = numbers;
+  return [...(kind === 'color' ? [r, g, b] : [r / 255, g / 255, b / 255]), a];
+};
+const light = ([r, g, b]) => [r, g, b].map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+  .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+const behind = (e) => {
+  for (; e; e = e.parentElement) {
+    const colour = shade(getComputedStyle(e).backgroundColor);
+    if (colour[3] === 1) return colour;
+  }
+  return [1, 1, 1, 1];
+};
+document.querySelectorAll('details').forEach((e) => (e.open = true));
+return [...document.querySelectorAll('body *')]
+  .filter((e) => !e.closest('canvas, script, style, noscript, [disabled]') && e.checkVisibility())
+  .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))
+  .map((e) => {
+    const style = getComputedStyle(e);
+    const text = light(shade(e.closest('svg') ? style.fill : style.color)), back = light(behind(e));
+    return [(Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05), e.outerHTML.slice(0, 90)];
+  })
+"""
+
+
+@needs_browser
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_text_stands_out_from_what_is_behind_it(page: Page, tmp_path: Path, theme: str) -> None:
+    finding = Finding("site", "serious", 1.0, "x", "tells", "match")
+    audit = Audit([replace(finding, severity=s) for s in ("serious", "warning", "fine", "unknown")], N)
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", THEMES[theme])
+    try:
+        path = write_report(tmp_path / "all.html", fabricated(audit=audit, exclusions=["one"]))
+        for fragment in ("", "#subject-1"):
+            page.open(path, fragment)
+            seen = page.js(FAINT)
+            assert len(seen) > 100 and all(ratio <= 21 for ratio, _ in seen)
+            assert [(ratio, what) for ratio, what in seen if ratio < 4.5] == []
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@needs_browser
+def test_a_screen_reader_finds_names_and_keys_show_where_they_are(page: Page, report: Path) -> None:
+    from selenium.webdriver import ActionChains, Keys
+
+    roles = {"slider", "button", "checkbox", "combobox", "searchbox", "table", "link", "image", "region"}
+    for fragment in ("", "#subject-1"):
+        page.open(report, fragment)
+        tree = page.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+        seen = [
+            (node["role"]["value"], node.get("name", {}).get("value", ""))
+            for node in tree
+            if not node["ignored"] and node["role"]["value"] in roles | {"Canvas", "application"}
+        ]
+        assert {"slider", "button", "checkbox", "searchbox", "table", "link"} <= {role for role, _ in seen}
+        assert ("slider", "Edges shown") in seen
+        assert [role for role, name in seen if not name.strip()] == []
+        unseen = []
+        for _ in range(25):
+            ActionChains(page.driver).send_keys(Keys.TAB).perform()
+            unseen += page.js(
+                """const e = document.activeElement;
+                const ring = (one) => one && parseFloat(getComputedStyle(one).outlineWidth) >= 2
+                  && getComputedStyle(one).outlineStyle !== 'none';
+                return ring(e) || ring(e.closest('label')) ? [] : [e.outerHTML.slice(0, 80)]"""
+            )
+        assert unseen == []
 
 
 @needs_browser
@@ -537,6 +613,7 @@ def test_a_fitted_model_gives_a_report(tmp_path: Path) -> None:
     page = render_report(data)
     assert "Scored on 10 subjects that it was not trained on." in page
     assert "patient" in page and "not a medical device" in page
+    assert "share of patient that is recognised" in page and "guessing gives 0.50" in page
     seen = report_of(model, cohort[:30])
     assert seen.trained_on and seen.held_out is None
     assert "trained on these very subjects" in render_report(seen)

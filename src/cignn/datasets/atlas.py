@@ -13,15 +13,26 @@ import pandas as pd
 
 # The nine systems with the colours the paper's figures give them (LaTeX's names as RGB).
 SYSTEMS = {
-    "VN": "#000000",  # visual
-    "SMN": "#a60000",  # somatomotor
-    "DAN": "#ff00de",  # dorsal attention
-    "VAN": "#00ff00",  # ventral attention
-    "LIN": "#ffff00",  # limbic
-    "FPN": "#0000ff",  # frontoparietal
-    "DMN": "#61ffe0",  # default mode
-    "CBL": "#00bf29",  # cerebellum
-    "SBN": "#ad5cff",  # subcortical
+    "VN": "#000000",
+    "SMN": "#a60000",
+    "DAN": "#ff00de",
+    "VAN": "#00ff00",
+    "LIN": "#ffff00",
+    "FPN": "#0000ff",
+    "DMN": "#61ffe0",
+    "CBL": "#00bf29",
+    "SBN": "#ad5cff",
+}
+SYSTEM_NAMES = {
+    "VN": "visual",
+    "SMN": "somatomotor",
+    "DAN": "dorsal attention",
+    "VAN": "ventral attention",
+    "LIN": "limbic",
+    "FPN": "frontoparietal",
+    "DMN": "default mode",
+    "CBL": "cerebellum",
+    "SBN": "subcortical",
 }
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cignn import __version__
+from cignn.datasets.atlas import SYSTEM_NAMES
 from cignn.evaluation.explanation import explanation_roc_auc
 from cignn.report.embedding import BUDGET, group_of, group_payload, packed, records
 from cignn.report.performance import (
@@ -25,6 +26,7 @@ from cignn.report.performance import (
     Score,
     calibration_bins,
     leading_metric,
+    meanings,
     method_tables,
     own_scores,
     site_rows,
@@ -208,6 +210,7 @@ def _context(data: ReportData) -> dict[str, Any]:
         "metric_names": NAMES,
         "method_tables": [_method_view(table) for table in tables],
         "scores": {NAMES.get(name, name): score for name, score in scores.items()},
+        "meanings": meanings([*scores, *(m for table in tables for m in table.metrics)], data.class_labels),
         "lead": scores.get("balanced_accuracy"),
         "sites": site_rows(data),
         "calibration": calibration_bins(data),
@@ -296,7 +299,8 @@ def _system_table(data: ReportData) -> dict[str, Any] | None:
     rows = [
         [(None, 0.0) if np.isnan(v) else (float(v), float((v - low) / span)) for v in row] for row in values
     ]
-    return {"names": names, "rows": rows, "low": float(low), "high": float(high)}
+    known = [(name, SYSTEM_NAMES[name]) for name in names if name in SYSTEM_NAMES]
+    return {"names": names, "rows": rows, "low": float(low), "high": float(high), "long": known}
 
 
 def _setting(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +23,29 @@ NAMES = {
     "roc_auc": "ROC-AUC",
     "calibration_error": "calibration error",
 }
+MEANINGS = {
+    "accuracy": "share of predictions that are right; the larger class alone gives its own share.",
+    "balanced_accuracy": "mean of the shares that are right in each class; guessing gives {guess:.2f}.",
+    "f1": "harmonic mean of sensitivity and of the share of {positive} predictions that are right.",
+    "mcc": "correlation of predictions and labels (Matthews): 1 all right, 0 guessing.",
+    "sensitivity": "share of {positive} that is recognised.",
+    "specificity": "share of {negative} that is recognised.",
+    "roc_auc": "how often one {positive} gets a higher probability than one {negative}; guessing gives 0.50.",
+    "calibration_error": "mean distance between the probabilities given and what came true: 0 is best.",
+}
 RESAMPLES = 1000
 UNSPREAD = "calibration_error"  # resampling inflates it: no interval
 MIN_TASKS = 3  # for an interval of their mean
+
+
+def meanings(metrics: Iterable[str], classes: list[str]) -> dict[str, str]:
+    """Name → what it says, of the metrics shown, in words for readers."""
+    two = len(classes) == 2
+    words = {"positive": classes[1] if two else "a class", "negative": classes[0] if two else "the others"}
+    shown = set(metrics)
+    return {
+        NAMES[m]: text.format(guess=1 / len(classes), **words) for m, text in MEANINGS.items() if m in shown
+    }
 
 
 class Score(NamedTuple):
