@@ -18,7 +18,7 @@ from cignn import Cohort, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.connectome.combat import empirical_bayes, fill_triangles, upper_triangle
 from cignn.connectome.connectivity import KINDS
-from cignn.datasets import aal116, check_cohort
+from cignn.datasets import aal116, check_cohort, make_cohort
 
 
 def make_series(n: int = 12, n_rois: int = 6, seed: int = 0) -> list[np.ndarray]:
@@ -247,6 +247,20 @@ def test_combat_equalises_the_sites_of_the_training_cohort() -> None:
     assert np.ptp(before, axis=0).mean() > 1 and np.ptp(after, axis=0).mean() < 0.1
     ratios = spread_before.mean(1) / spread_before.mean(), spread_after.mean(1) / spread_after.mean()
     assert ratios[0].max() / ratios[0].min() > 3 and ratios[1].max() / ratios[1].min() < 1.1
+
+
+def test_combat_takes_away_what_the_combat_of_others_takes_away() -> None:
+    """Not to the digit: combatlearn shrinks all sites towards one prior, the papers each to its own."""
+    combatlearn = pytest.importorskip("combatlearn")
+    cohort = make_cohort(120, n_rois=20, n_edges=5, kind="matrices", site_effect=0.3, random_state=0)
+    train, test = np.arange(80), np.arange(80, 120)
+    values = pd.DataFrame(upper_triangle(cohort.matrices))
+    before = values.iloc[test].to_numpy()
+    peer = combatlearn.ComBat(pd.Series(cohort.sites), method="fortin").fit(values.iloc[train])
+    theirs = peer.transform(values.iloc[test]).to_numpy() - before
+    ours = upper_triangle(ComBat(()).fit(cohort[train]).transform(cohort[test]).matrices) - before
+    assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.9
+    assert np.abs(ours - theirs).mean() < 0.5 * np.abs(theirs).mean()
 
 
 def test_combat_keeps_the_effect_of_age() -> None:
