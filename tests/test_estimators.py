@@ -526,7 +526,9 @@ def test_the_default_preset_trains_the_encoder_beside_the_classifier(
 
 def test_a_frozen_encoder_is_the_same_however_long_the_second_stage(graphs: GraphSet) -> None:
     short, long = (
-        tiny(preset="paper", generative_epochs=2, epochs=epochs, learning_rate=0.01).fit(graphs).network_
+        tiny(preset="paper", generative_epochs=2, epochs=epochs, learning_rate=0.01, choose_by="loss")
+        .fit(graphs)
+        .network_
         for epochs in (3, 8)
     )
     for part in ("encoder", "decoders"):
