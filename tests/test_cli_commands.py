@@ -234,7 +234,9 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
     result = call("report", "model", "--out", "r1.html", "--json", "--class-names", names)
     assert result.code == 0, result.err
     assert json.loads(result.out)["subjects"] == 36, "the subjects of the run"
-    assert "healthy" in (here / "r1.html").read_text()
+    page = (here / "r1.html").read_text()
+    assert "healthy" in page and "class balance</strong>: healthy: 44%, ill: 56%" in page
+    assert "Connectivity()" in page and "ConnectomeGraphs()" in page, "what was done to the series"
     words = "evaluate my_study --methods ci-gnn,linear-svm --set epochs=1 --set members=1 --out for_report"
     assert call(*words.split()).code == 0
     result = call("report", "for_report", "--out", "r2.html", "--no-audit", "--json")

@@ -369,6 +369,13 @@ def test_a_subject_has_a_page(page: Page, report: Path) -> None:
     np.testing.assert_allclose(
         [float(t) for t in page.column("#one-table", 3)[:3]], against["group_mean"], atol=0.006
     )
+    values = np.stack([data.graphs.edge_values(i) for i in range(N)])
+    names = [tuple(data.graphs.node_names[k] for k in pair) for pair in data.graphs.edges(5)]
+    ends = zip(page.column("#one-table", 0), page.column("#one-table", 1), strict=True)
+    rows = [names.index(pair) for pair in ends][:3]
+    far = (values[5] - values.mean(0))[rows] / values.std(0, ddof=1)[rows]
+    shown = [float(text.replace("−", "-")) for text in page.column("#one-table", 6)[:3]]
+    np.testing.assert_allclose(shown, far, atol=0.15)
     before = page.drawn("#one-view")
     page.set("#one-view .threshold", 1000)
     assert page.drawn("#one-view") == 6670 != before
@@ -378,6 +385,17 @@ def test_a_subject_has_a_page(page: Page, report: Path) -> None:
             break
         time.sleep(0.02)
     assert page.js("return document.getElementById('one').hidden")
+
+
+@needs_browser
+def test_weights_that_are_the_same_for_everyone_are_said_to_be(page: Page, tmp_path: Path) -> None:
+    data = fabricated(12, 20)
+    alike = Explanations(data.graphs, [data.explanations.edge_weights[0]] * 12)
+    page.open(write_report(tmp_path / "alike.html", replace(data, explanations=alike)), "#subject-1")
+    assert any("weighs the edges of all subjects nearly alike" in text for text in page.texts("#one .notice"))
+    assert set(page.column("#one-table", 4)) == {"–"}, "a byte's rounding is no distance from the group"
+    assert "its explanation is one of the group" in page.text("#explanation")
+    assert "its explanation is one of the group" not in render_report(data)
 
 
 @needs_browser

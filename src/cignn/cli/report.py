@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,7 +99,7 @@ def report(
             held_out = ~fitted.trained_on(cohort)
             cohort = fitted.named(cohort)
         with working("looking for leaks", as_json):
-            findings = _audited(cohort) if audit and isinstance(cohort, Cohort) else None
+            findings = _audited(cohort, names) if audit and isinstance(cohort, Cohort) else None
         content = report_of(
             classifier,
             graphs,
@@ -113,6 +114,7 @@ def report(
             random_state=seed,
             verbose=int(not as_json),
         )
+        content = replace(content, facts={**_steps(fitted), **content.facts})
         with working("writing", as_json):
             write_report(out, content)
     except KeyboardInterrupt:
@@ -122,6 +124,12 @@ def report(
         say_json({"report": out, "model": model, "subjects": len(graphs), "bytes": out.stat().st_size})
     else:
         say(f"the report: {out.resolve()}")
+
+
+def _steps(fitted: Any) -> dict[str, str]:
+    """What comes before the classifier of a cohort's model, with the settings that are not the default."""
+    steps = getattr(fitted, "pipeline_", None)
+    return {} if steps is None else {name: " ".join(repr(step).split()) for name, step in steps.steps[:-1]}
 
 
 def _kept(out: Path, model: Path) -> str:
@@ -214,10 +222,13 @@ def _scores(results: Path | None) -> pd.DataFrame | None:
         return store.results()
 
 
-def _audited(cohort: Cohort) -> Any:
+def _audited(cohort: Cohort, names: dict[Any, str]) -> Any:
+    """Audit a cohort whose labels are called what readers call them."""
     from cignn.evaluation import audit
 
-    return audit(cohort)
+    labels = [] if cohort.y is None else cohort.y.tolist()
+    known = bool(names) and len(labels) > 0 and set(labels) <= set(names)
+    return audit(cohort._with(y=[names[label] for label in labels]) if known else cohort)
 
 
 def _class_names(given: str | None, classes: Any, kind: str) -> dict[Any, str]:

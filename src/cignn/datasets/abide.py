@@ -14,7 +14,7 @@ import pandas as pd
 from cignn.datasets._random import RandomState, as_generator
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import Checks, name_some
+from cignn.datasets.cohort_checks import Checks, logger, name_some
 from cignn.datasets.cohort_files import checked, read_many
 from cignn.datasets.cohort_npz import read_arrays
 from cignn.datasets.participants import read_table, tidy
@@ -116,7 +116,9 @@ def load_abide(
         covariates=_covariates(table, columns),
         atlas=aal116() if atlas == "aal" and stack.values.shape[1] == 116 else None,
     )
-    cohort = cohort if keep.all() else cohort[keep]
+    if not keep.all():
+        logger.info("left out %s: not in selection=%r", name_some(np.asarray(ids)[~keep]), selection)
+        cohort = cohort[keep]
     return checked(cohort, rules, path)
 
 

@@ -68,8 +68,17 @@ def group_payload(data: ReportData, group: Group) -> dict[str, Any]:
         ],
         "deviation": packed(deviation, "<f4"),
         "connectivity": packed(group.connectivity, "<f4"),
+        "usual": packed(_spread(data, group), "<f4"),
         "known": None if marks is None else packed(marks, "u1"),
     }
+
+
+def _spread(data: ReportData, group: Group) -> np.ndarray:
+    """(e,) standard deviation over graphs of an edge's connectivity."""
+    if len(data.graphs) < 2:
+        return np.zeros(len(group.edges))
+    values = np.stack([data.graphs.edge_matrix(i)[tuple(group.edges.T)] for i in range(len(data.graphs))])
+    return values.std(0, ddof=1)
 
 
 def records(data: ReportData, group: Group | None, budget: int = BUDGET) -> Records:

@@ -34,6 +34,7 @@ from cignn.report.performance import (
 from cignn.report.report_data import ReportData
 from cignn.report.style import in_order, system_colours
 
+ALIKE = 0.02  # weights of an edge that spread less than this over graphs are one weight
 SCRIPTS = ("data.js", "charts.js", "table.js", "viewer.js", "subject.js", "main.js")
 
 
@@ -153,7 +154,14 @@ def _payload(data: ReportData, layout: str, kept: int | None) -> dict[str, Any]:
             [b.low, b.high, b.n, *(round(float(v), 4) for v in b.observed)] for b in calibration_bins(data)
         ],
         "trained_on": data.trained_on and data.held_out is None,
+        "alike": alike(data),
     }
+
+
+def alike(data: ReportData) -> bool:
+    """Whether a model weighs the same edges in every graph, whoever it is."""
+    group = group_of(data) if len(data.graphs) > 1 else None
+    return group is not None and bool(group.weights.std(0, ddof=1).max(initial=0) < ALIKE)
 
 
 def _varies(data: ReportData) -> bool:
@@ -224,6 +232,7 @@ def _context(data: ReportData) -> dict[str, Any]:
         ],
         "members": 0 if data.member_probabilities is None else len(data.member_probabilities),
         "systems": _system_table(data),
+        "alike": alike(data),
         "settings": {str(k): _setting(v) for k, v in data.settings.items()},
         "facts": {str(k): str(v) for k, v in data.facts.items()},
     }
@@ -300,7 +309,15 @@ def _system_table(data: ReportData) -> dict[str, Any] | None:
         [(None, 0.0) if np.isnan(v) else (float(v), float((v - low) / span)) for v in row] for row in values
     ]
     known = [(name, SYSTEM_NAMES[name]) for name in names if name in SYSTEM_NAMES]
-    return {"names": names, "rows": rows, "low": float(low), "high": float(high), "long": known}
+    digits = 2 if high - low >= 0.1 else 3
+    return {
+        "names": names,
+        "rows": rows,
+        "low": f"{low:.{digits}f}",
+        "high": f"{high:.{digits}f}",
+        "digits": digits,
+        "long": known,
+    }
 
 
 def _setting(value: Any) -> str:

@@ -286,6 +286,7 @@ def _facts(classifier: Any, digest: str | None) -> dict[str, Any]:
     if digest is not None:
         facts["fingerprint of the training data"] = digest
     if getattr(classifier, "best_epoch_", None) is not None:
-        facts["epoch chosen on validation data"] = str(classifier.best_epoch_)
+        chosen = np.atleast_1d(classifier.best_epoch_)  # one per network of a committee
+        facts["epoch chosen on validation data"] = ", ".join(map(str, chosen))
     versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
     return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}

@@ -19,6 +19,7 @@ const GROUP = REPORT.group && {
   sets: REPORT.group.sets.map((set) => ({ ...set, weight: new Float32Array(bytes(set.weight)) })),
   deviation: new Float32Array(bytes(REPORT.group.deviation)),
   connectivity: new Float32Array(bytes(REPORT.group.connectivity)),
+  usual: new Float32Array(bytes(REPORT.group.usual)),
   known: REPORT.group.known && new Uint8Array(bytes(REPORT.group.known)),
 };
 
@@ -26,7 +27,7 @@ const GROUP = REPORT.group && {
 function edgesOf(i) {
   const buffer = recordOf(i);
   const [low, high, largest] = new Float32Array(buffer, 0, 3);
-  const out = { s: [], t: [], w: [], c: [], id: [] };
+  const out = { s: [], t: [], w: [], c: [], id: [], step: (high - low) / 254 }; // step: what a byte can tell apart
   const add = (s, t, code, signed, id) => {
     out.s.push(s);
     out.t.push(t);
@@ -111,6 +112,10 @@ function breakable(text) {
   String(text).split(/(?<=_)/).forEach((part, k) => out.append(...(k ? [element("wbr")] : []), part));
   return out;
 }
-const number = (value, digits = 2) => (Number.isFinite(value) ? value.toFixed(digits).replace("-", "−") : "–");
+const number = (value, digits = 2) => {
+  if (!Number.isFinite(value)) return "–";
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
+};
 const share = (value) => `${(100 * Math.min(1, Math.max(0, value))).toFixed(1)}%`;
 const key = (kind, words) => element("span", {}, element("span", { class: `key ${kind}` }), words);

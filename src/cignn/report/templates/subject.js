@@ -89,8 +89,9 @@ function edgeSections(i, nodes, edges) {
       weight,
       mean: known ? mean[id] : null,
       deviation: known ? GROUP.deviation[id] : null,
-      z: known && GROUP.deviation[id] > 1e-6 ? (weight - mean[id]) / GROUP.deviation[id] : NaN,
+      z: known && GROUP.deviation[id] > edges.step ? (weight - mean[id]) / GROUP.deviation[id] : NaN,
       connectivity: edges.c[e],
+      unusual: known && GROUP.usual[id] > 1e-6 ? (edges.c[e] - GROUP.connectivity[id]) / GROUP.usual[id] : NaN,
     };
   });
   const out = document.createDocumentFragment();
@@ -98,6 +99,7 @@ function edgeSections(i, nodes, edges) {
   const top = rows.slice().sort((a, b) => b.weight - a.weight).slice(0, 12);
   const first = element("section", { "aria-label": `Heaviest edges${against}` }, element("h3", {}, `Heaviest edges${against}`));
   if (rows.length) {
+    if (REPORT.alike) first.append(element("p", { class: "notice" }, `The model weighs the edges of all ${REPORT.unit}s nearly alike. What is this ${REPORT.unit}'s own is how strongly they are connected: see connectivity and its z in the table below.`));
     first.append(edgeBars(top));
     if (GROUP) first.append(element("p", { class: "quiet" }, `Bars: this ${REPORT.unit}. Dots and lines: mean and standard deviation over all ${SUBJECTS.name.length} ${REPORT.unit}s.`));
   } else first.append(element("p", {}, "This graph has no edges."));
@@ -112,9 +114,10 @@ function edgeSections(i, nodes, edges) {
   columns.push({ label: "weight", numeric: true, value: (row) => row.weight, cell: (row) => bar(row.weight, row.mean) });
   if (GROUP) {
     columns.push({ label: "group mean", numeric: true, value: (row) => row.mean });
-    columns.push({ label: "z", numeric: true, value: (row) => row.z, digits: 1, note: "distance from the group's mean in its standard deviations" });
+    columns.push({ label: "z", numeric: true, value: (row) => row.z, digits: 1, note: "distance from the group's mean in its standard deviations; none where all weights are alike" });
   }
   if (REPORT.weighted) columns.push({ label: "connectivity", numeric: true, value: (row) => row.connectivity });
+  if (REPORT.weighted && GROUP) columns.push({ label: "its z", numeric: true, value: (row) => row.unusual, digits: 1, note: "distance of this connectivity from the group's mean in its standard deviations" });
   if (nodes.system) columns.push({ label: "systems", value: (row) => row.systems.join(" – ") });
   const holder = element("div", { id: "one-table" });
   const sort = [columns.findIndex((column) => column.label === "weight"), false];
