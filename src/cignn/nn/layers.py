@@ -124,15 +124,15 @@ class GATLayer(nn.Module):
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return (b, n, d_out)."""
         b, n, _ = x.shape
-        h = self.linear(x).view(b, n, self.heads, -1)
-        scores = (h * self.target).sum(-1).unsqueeze(2) + (h * self.source).sum(-1).unsqueeze(1)
-        scores = F.leaky_relu(scores, 0.2).permute(0, 3, 1, 2)  # (b, heads, n to, n from)
+        h = self.linear(x).view(b, n, self.heads, -1).transpose(1, 2)  # (b, heads, n, d)
+        to, from_ = h @ self.target.unsqueeze(-1), h @ self.source.unsqueeze(-1)
+        scores = F.leaky_relu(to + from_.transpose(2, 3), 0.2)  # (b, heads, n to, n from)
         weights = (adj + torch.eye(n, device=adj.device, dtype=adj.dtype)).unsqueeze(1)
-        scores = scores - scores.masked_fill(weights == 0, -torch.inf).amax(-1, keepdim=True).detach()
-        attention = weights.abs() * scores.clamp(max=0).exp()
+        highest = scores.detach().masked_fill(weights == 0, -torch.inf).amax(-1, keepdim=True)
+        attention = weights.abs() * (scores - highest).clamp(max=0).exp()
         attention = attention / attention.sum(-1, keepdim=True).clamp(min=1e-12)
-        out = torch.einsum("bhij,bjhd->bihd", attention * weights.sign(), h)
-        return zero_padding(out.reshape(b, n, -1) + self.bias, mask)
+        out = (attention * weights.sign()) @ h
+        return zero_padding(out.transpose(1, 2).reshape(b, n, -1) + self.bias, mask)
 
 
 LAYERS: dict[str, Callable[[int, int], nn.Module]] = {"gcn": GCNLayer, "gat": GATLayer, "gin": GINLayer}
