@@ -31,8 +31,8 @@ def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
     """Turn equations into MathML and the first mention of a public name into a link."""
     content = EQUATION.sub(lambda found: equation(found[2], found[1] == "div"), content)
     content = SPREAD.sub("\u00a0±\u00a0", content)
-    own_page = page.file.src_uri.startswith("api/")
-    return content if own_page else with_links(content)
+    source = page.file.src_uri
+    return content if source.startswith("api/") else with_links(content, "../" * source.count("/"))
 
 
 def on_post_build(config: Any) -> None:
@@ -53,8 +53,8 @@ def equation(latex: str, block: bool) -> str:
     return f'<div class="equation" tabindex="0">{mathml}</div>' if block else mathml
 
 
-def with_links(content: str) -> str:
-    """Link the first ``<code>name</code>`` of every public name to its place in the API reference."""
+def with_links(content: str, up: str = "") -> str:
+    """Link the first ``<code>name</code>`` of every public name to its place in the API, ``up`` from here."""
     linked: set[str] = set()
 
     def link(found: re.Match[str]) -> str:
@@ -62,7 +62,7 @@ def with_links(content: str) -> str:
         if known is None or known.name in linked:
             return found[0]
         linked.add(known.name)
-        return f'<a href="api/{known.page}.html#{known.anchor}">{found[0]}</a>'
+        return f'<a href="{up}api/{known.page}.html#{known.anchor}">{found[0]}</a>'
 
     parts = NOT_PROSE.split(content)  # text, element, its tag, text, …
     parts[::3] = [re.sub(r"<code>(\w+)(?:\(.*?\))?</code>", link, part) for part in parts[::3]]
