@@ -143,7 +143,7 @@ def test_the_code_of_the_page_runs(
     monkeypatch.chdir(folder)
     monkeypatch.delenv("CIGNN_DATA", raising=False)
     names: dict[str, Any] = given().get(page.name, {})
-    with joblib.parallel_config(backend="threading"):
+    with joblib.parallel_config(backend="sequential"):
         for block in blocks(page):
             if block.language == "python":
                 code = "\n" * block.line + block.code  # an error names the line of the page
