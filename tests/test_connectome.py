@@ -610,3 +610,12 @@ def test_abide_goes_to_graphs(real_data) -> None:
         Connectivity().fit(cohort).transform(cohort)
     graphs = make_pipeline(Connectivity(constant_rois="zero"), ConnectomeGraphs(0.1)).fit_transform(cohort)
     assert len(graphs) == 1102 and (graphs.n_edges == 667).all() and len(set(graphs.groups)) == 20
+
+
+def test_work_on_the_tangent_space_is_shown_when_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+    cohort = make_cohort(8, n_rois=6, n_edges=2, lengths=(40, 50), random_state=0)
+    Connectivity("tangent", verbose=1).fit(cohort)
+    shown = capsys.readouterr()
+    assert "reference of the tangent space, 8 subjects" in shown.err and not shown.out
+    Connectivity("tangent").fit(cohort)
+    assert not capsys.readouterr().err

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from cignn.connectome.checks import check_cohort_input, check_rois, name_some
-from cignn.datasets._progress import track
+from cignn.datasets._progress import track, working
 from cignn.datasets.cohort import Cohort
 
 KINDS = ("correlation", "partial", "tangent", "covariance")
@@ -89,7 +89,9 @@ class Connectivity(TransformerMixin, BaseEstimator):
             cov_estimator=self.covariance_estimator, kind=_NILEARN[self.kind], standardize=False
         )
         # many small matrices: threads would wait for each other far longer than they work
-        with warnings.catch_warnings(), threadpool_limits(1):
+        verbose = self.verbose if self.kind == "tangent" else 0
+        shown = working(f"reference of the tangent space, {len(X)} subjects", verbose)
+        with shown, warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore", FutureWarning)
             self.measure_ = measure.fit([self._prepared(series) for series in X.series or ()])
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -27,3 +28,19 @@ def track(items: Iterable[T], total: int, what: str, verbose: int) -> Iterator[T
         for item in items:
             yield item
             bar.advance(task)
+
+
+@contextmanager
+def working(what: str, verbose: int) -> Iterator[None]:
+    """Say on stderr, when ``verbose``, that work goes on whose end cannot be foreseen, and for how long."""
+    if not verbose:
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+
+    with Progress(
+        SpinnerColumn(), "{task.description}", TimeElapsedColumn(), console=Console(stderr=True)
+    ) as bar:
+        bar.add_task(what, total=None)
+        yield
