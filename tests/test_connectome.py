@@ -612,7 +612,10 @@ def test_abide_goes_to_graphs(real_data) -> None:
     assert len(graphs) == 1102 and (graphs.n_edges == 667).all() and len(set(graphs.groups)) == 20
 
 
-def test_work_on_the_tangent_space_is_shown_when_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+def test_work_on_the_tangent_space_is_shown_on_a_terminal_when_verbose(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
     cohort = make_cohort(8, n_rois=6, n_edges=2, lengths=(40, 50), random_state=0)
     Connectivity("tangent", verbose=1).fit(cohort)
     shown = capsys.readouterr()

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, command
 from cignn.cli.reading import check_file, kind_of, read_data
-from cignn.cli.screen import say_json, say_words, working
+from cignn.cli.screen import say_json, say_words
 from cignn.cli.settings import assignments, write_settings
 
 COLOURS = {"serious": "red", "warning": "yellow", "fine": "green", "unknown": "dim"}
@@ -47,7 +48,7 @@ def audit(
     cohort = read_data(data, format=format, label=label, load=options, new=True, quiet=as_json)
     if not isinstance(cohort, Cohort):
         raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
-    with working("looking for leaks", as_json):
+    with working("looking for leaks", not as_json):
         findings = look(cohort)
     if out is not None:
         findings.to_frame().to_csv(out, index=False)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._progress import track, working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.predict import own_scores, prediction_table, read_new
 from cignn.cli.reading import as_graphs, check_folder, check_model, kind_of
-from cignn.cli.screen import say, say_json, show_facts, show_table, track, working
+from cignn.cli.screen import say, say_json, show_facts, show_table
 from cignn.cli.settings import FILE, write_settings
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def explain(
     check_folder(out)
     fitted = load_model(model)
     data = read_new(new, model, format, label, atlas, load, as_json)
-    with working("predicting", as_json):
+    with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))
     table.to_csv(out / "probabilities.csv", index=False)
@@ -77,7 +78,7 @@ def explain(
     (out / "subjects").mkdir(exist_ok=True)
     done = 0
     try:
-        for i in track(range(len(names)), "writing subjects", len(names), as_json):
+        for i in track(range(len(names)), "writing subjects", len(names), not as_json):
             one = explanations[i]
             one.top_edges(edges or max(len(one.edges), 1)).to_csv(
                 out / "subjects" / f"{names[i]}.csv", index=False
@@ -122,7 +123,7 @@ def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quie
 
     if explainer == "auto":
         if hasattr(classifier, "explain"):
-            with working("explaining", quiet):
+            with working("explaining", not quiet):
                 return classifier.explain(graphs)
         explainer = "gnn-explainer"
     if explainer not in EXPLAINERS:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.reading import check_folder, kind_of, read_data
-from cignn.cli.screen import say, say_json, say_words, show_facts, working
+from cignn.cli.screen import say, say_json, say_words, show_facts
 from cignn.cli.settings import FILE, assignments, names_in, write_settings
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def fit(
     if not as_json:
         say_words(f"{cohort!r}")
     started = time.perf_counter()
-    with working(f"training {method}", quiet=as_json or hasattr(classifier, "epochs")):
+    with working(f"training {method}", not as_json and not hasattr(classifier, "epochs")):
         model.fit(cohort[train])
     seconds = time.perf_counter() - started
     fitted = model.classifier_ if is_cohort else model

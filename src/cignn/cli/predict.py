@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import command
 from cignn.cli.reading import as_graphs, check_file, check_model, kind_of, read_data, subject_names
-from cignn.cli.screen import say, say_json, show_facts, show_table, working
+from cignn.cli.screen import say, say_json, show_facts, show_table
 from cignn.cli.settings import assignments, read_settings, write_settings
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def predict(
         check_file(out, ".csv")
     fitted = load_model(model)
     data = read_new(new, model, format, label, atlas, load, as_json)
-    with working("predicting", as_json):
+    with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))
     scores = own_scores(table, fitted.classes_)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.evaluate import estimators_of
 from cignn.cli.explain import explained
 from cignn.cli.fit import cohort_model
 from cignn.cli.reading import as_graphs, check_file, kind_of, name_of, read_data
-from cignn.cli.screen import complain, say, say_json, working
+from cignn.cli.screen import complain, say, say_json
 from cignn.cli.settings import assignments, names_in, read_settings, write_settings
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def report(
         if isinstance(cohort, Cohort):
             held_out = ~fitted.trained_on(cohort)
             cohort = fitted.named(cohort)
-        with working("looking for leaks", as_json):
+        with working("looking for leaks", not as_json):
             findings = _audited(cohort, names) if audit and isinstance(cohort, Cohort) else None
         content = report_of(
             classifier,
@@ -115,7 +116,7 @@ def report(
             verbose=int(not as_json),
         )
         content = replace(content, facts={**_steps(fitted), **content.facts})
-        with working("writing", as_json):
+        with working("writing", not as_json):
             write_report(out, content)
     except KeyboardInterrupt:
         raise InterruptedWorkError(_kept(out, run / "model")) from None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +12,6 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -120,27 +117,3 @@ def _cell(value: Any, digits: int) -> str:
     if isinstance(value, Real) and not isinstance(value, Integral):  # numpy's too
         return "–" if math.isnan(value) else f"{value:.{digits}f}"
     return "–" if value is None else str(value)
-
-
-@contextmanager
-def working(what: str, quiet: bool) -> Iterator[None]:
-    """Show on a terminal that work without countable steps goes on."""
-    if quiet:
-        yield
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(escape(what)):
-        yield
-
-
-def track(items: Sequence[T] | Iterable[T], what: str, total: int, quiet: bool) -> Iterator[T]:
-    """Yield the items, with a bar and the time left on stderr."""
-    if quiet:
-        yield from items
-        return
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=600) as bar:
-        yield from bar.track(items, total=total, description=what)

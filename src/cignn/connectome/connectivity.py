@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
+from cignn._progress import track, working
 from cignn.connectome.checks import check_cohort_input, check_rois, name_some
-from cignn.datasets._progress import track, working
 from cignn.datasets.cohort import Cohort
 
 KINDS = ("correlation", "partial", "tangent", "covariance")
@@ -162,7 +162,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
             for block in blocks
         )
         matrices = np.empty((len(X), X.n_rois, X.n_rois), np.float32)
-        shown = track(results, len(blocks), f"connectivity ({self.kind})", self.verbose)
+        shown = track(results, f"connectivity ({self.kind})", len(blocks), self.verbose)
         for block, result in zip(blocks, shown, strict=True):
             matrices[block] = result
         return matrices

@@ -14,8 +14,8 @@ import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from cignn._progress import track
 from cignn.connectome.extraction import FILTERS, Extracted, Failed, Recipe, Scan, extract, fingerprint
-from cignn.datasets._progress import track
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 
@@ -116,7 +116,7 @@ class RoiSeries(TransformerMixin, BaseEstimator):
         done = dict(
             zip(
                 [scan.subject for scan in scans],
-                track(results, len(scans), "extracting series", self.verbose),
+                track(results, "extracting series", len(scans), self.verbose),
                 strict=True,
             )
         )

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._progress import track
 from cignn.datasets import participants as people
-from cignn.datasets._progress import track
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.cohort_checks import Checks, apply_checks, logger, name_some, remedy
@@ -181,7 +181,7 @@ def read_many(
 
     workers = min(n_jobs or os.cpu_count() or 1, 16, max(len(paths), 1))
     with ThreadPoolExecutor(max(workers, 1)) as pool:
-        return list(track(pool.map(read, paths), len(paths), "reading subjects", verbose))
+        return list(track(pool.map(read, paths), "reading subjects", len(paths), verbose))
 
 
 def _same_rois(

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cignn._progress import progress_bar
+
 Told = Callable[[int, dict[str, Any]], None]  # told the member trained and what was measured in its epoch
 
 
@@ -15,18 +17,7 @@ def training_progress(verbose: int, members: int = 1) -> Iterator[Told | None]:
     if not verbose:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns: list[str | ProgressColumn] = [
-        "{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    ]
-    with Bar(*columns, console=Console(stderr=True)) as bar:
+    with progress_bar("{task.fields[note]}", period=30) as bar:
         task = bar.add_task("training", total=None, note="")
 
         def show(member: int, row: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ import pandas as pd
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from cignn._progress import progress_bar
 from cignn.datasets import Cohort
 from cignn.evaluation.audit import audit
 from cignn.evaluation.classification import METRICS
@@ -327,26 +328,9 @@ def _progress(total: int, done: int, verbose: int) -> Iterator[Any]:
     if not verbose or not sys.stderr.isatty() or done == total:
         yield lambda task: None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns: list[str | ProgressColumn] = [
-        "evaluating",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    ]
-    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=3600) as bar:
-        shown = bar.add_task("", total=total, completed=done)
-        yield lambda task: bar.update(shown, advance=1, description=str(task))
+    with progress_bar("{task.fields[last]}", period=3600) as bar:
+        shown = bar.add_task("evaluating", total=total, completed=done, last="")
+        yield lambda task: bar.update(shown, advance=1, last=str(task))
 
 
 # ----------------------------------------------------------------------- result

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from torch import nn
 
+from cignn._progress import track
 from cignn.explainers.edges import EdgeBatch
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -178,16 +179,3 @@ def not_negative(explainer: Explainer, *names: str) -> None:
         value = getattr(explainer, name)
         if not value >= 0:
             raise ValueError(f"{name} must not be negative, got {value!r}.")
-
-
-def track(work: Iterable[T], what: str, total: int, verbose: int) -> Iterator[T]:
-    """Yield from ``work``, with a progress bar on stderr when verbose."""
-    if not verbose:
-        yield from work
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield from bar.track(work, total=total, description=what)

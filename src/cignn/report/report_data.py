@@ -13,12 +13,12 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from cignn import __version__
+from cignn._progress import track
 from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.faithfulness import heaviest_shares
 from cignn.evaluation.findings import Audit
-from cignn.explainers.base import track
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 from cignn.nn.committee import Committee
