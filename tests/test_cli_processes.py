@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -185,7 +186,12 @@ def test_ctrl_c_in_the_demo_keeps_what_was_drawn(tmp_path: Path) -> None:
 
 
 def complete(picture: Path) -> Callable[[], bool]:
-    return lambda: picture.exists() and picture.read_bytes().endswith(b"IEND\xaeB`\x82")
+    """A picture that has its last bytes, and had them a second ago: what it belongs to is over."""
+
+    def whole() -> bool:
+        return picture.exists() and picture.read_bytes().endswith(b"IEND\xaeB`\x82")
+
+    return lambda: whole() and time.time() - picture.stat().st_mtime > 1
 
 
 def test_ctrl_c_in_a_training_keeps_the_best_epoch_and_is_told_once(place: Path) -> None:
