@@ -184,7 +184,7 @@ class CIGNN(GraphModel):
             edge_logits = self.subgraph.of_pairs(alpha, pairs)
             adj, centre, scale = (pairs.of(m) for m in (batch.adj, self.edge_centre, self.edge_scale))
             edges = adj.detach().sign().abs_()
-            whole = (adj - centre) / scale * edges
+            whole = _deviation(adj, edges, centre, scale)
         else:
             edge_logits, edges, whole = self.subgraph(alpha), batch.edges, self.evidence(batch)
         sampled = self.training and self.mask == "stochastic"
@@ -228,7 +228,7 @@ class CIGNN(GraphModel):
         """
         if not isinstance(self.classifier, EdgeNetwork):
             return batch.adj
-        return (batch.adj - self.edge_centre) / self.edge_scale * batch.edges
+        return _deviation(batch.adj, batch.edges, self.edge_centre, self.edge_scale)
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Mean causal latents of the nodes, (b, n, K)."""
@@ -321,3 +321,8 @@ class CIGNN(GraphModel):
 def _node_mean(x: Tensor, batch: GraphBatch) -> Tensor:
     """Mean over the real nodes of each graph: (b, n, d) → (b, d)."""
     return mean_readout(zero_padding(x, batch.padding), batch.padding)
+
+
+def _deviation(adj: Tensor, edges: Tensor, centre: Tensor, scale: Tensor) -> Tensor:
+    """How far edges are from their usual weight, in its spread; 0 where there are none."""
+    return (adj - centre) / scale * edges
