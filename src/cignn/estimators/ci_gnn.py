@@ -21,6 +21,7 @@ from cignn.nn.subgraph import edge_information
 
 KEEP_START = 0.9  # the share of edges that is free of charge at first; it falls by steps
 KEEP_STEP = 0.1
+LEAST_EPOCHS = 100  # of epochs="auto": while the free share of edges falls, little else is learnt for good
 CHOOSE_BY = ("accuracy", "loss")
 
 ARCHITECTURE = (  # the settings the network itself is made of
@@ -223,7 +224,7 @@ class CIGNNClassifier(ExplainingClassifier):
             )
         whole(settings, "batch_size", 1)
         if settings["epochs"] == "auto":
-            settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
+            settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"], LEAST_EPOCHS)
         for name in ("n_causal", "n_noncausal", "epochs", "members"):
             whole(settings, name, 1)
         if settings["patience"] is not None:

@@ -108,12 +108,17 @@ ALIGNED: dict[str, Any] = {
     "patience": 8,
     "members": 5,
 }
+EDGE_DROPOUT = 0.8  # of the hidden units behind the readout "edges", which has a weight for every edge
 
 
 def resolve(params: dict[str, Any], aligned: bool) -> dict[str, Any]:
     """Return the value of every setting: the caller's, or the preset's where the caller left "preset"."""
     choice(params, "preset", PRESETS)
-    preset = PRESETS[params["preset"]] | (ALIGNED if aligned and params["preset"] == "default" else {})
+    preset = dict(PRESETS[params["preset"]])
+    if aligned and params["preset"] == "default":
+        preset |= ALIGNED
+        if params["readout"] in ("preset", "edges"):
+            preset["dropout"] = EDGE_DROPOUT
 
     def value(name: str) -> Any:
         given = params[name]

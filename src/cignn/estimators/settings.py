@@ -58,7 +58,7 @@ def layer_widths(settings: dict[str, Any], name: str) -> tuple[int, ...]:
     return sizes
 
 
-def auto_epochs(n_graphs: int, batch_size: int) -> int:
-    """Epochs that make about `STEPS` gradient steps, within bounds."""
+def auto_epochs(n_graphs: int, batch_size: int, least: int | None = None) -> int:
+    """Epochs that make about `STEPS` gradient steps; no fewer than ``least``, by default `MIN_EPOCHS`."""
     steps = -(-n_graphs // batch_size)
-    return min(max(MIN_EPOCHS, -(-STEPS // steps)), MAX_EPOCHS)
+    return min(max(MIN_EPOCHS if least is None else least, -(-STEPS // steps)), MAX_EPOCHS)
