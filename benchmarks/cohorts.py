@@ -204,6 +204,7 @@ def mask_worth(part: pd.DataFrame) -> dict[str, str]:
     """Mean weight, agreement of group masks over seeds, and the loss of AUC by removal."""
     group = part.groupby("seed")["group"].apply(lambda g: np.mean(g.tolist(), axis=0))
     ranks = pd.DataFrame(group.tolist()).T.corr("spearman").to_numpy()
+    pairs = ranks[np.triu_indices(len(ranks), 1)]
     drop = {
         name: np.mean(
             [roc_auc_score(r["y"], r["p"]) - roc_auc_score(r["y"], r[name]) for _, r in part.iterrows()]
@@ -212,7 +213,7 @@ def mask_worth(part: pd.DataFrame) -> dict[str, str]:
     }
     return {
         "mean weight": f"{part['mean weight'].mean():.2f}",
-        "rank correlation over seeds": f"{ranks[np.triu_indices(len(ranks), 1)].mean():.2f}",
+        "rank correlation over seeds": f"{pairs.mean():.2f}" if len(pairs) else "",
         "AUC lost without heaviest": f"{drop['p without heaviest']:.3f}",
         "AUC lost without random": f"{drop['p without random']:.3f}",
     }
