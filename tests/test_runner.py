@@ -24,7 +24,7 @@ from cignn import Cohort, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import ShallowGraphClassifier
-from cignn.evaluation import Holdout, KFold, Split, Store, TaskFailedWarning, evaluate, make_protocol, runner
+from cignn.evaluation import Holdout, KFold, Split, Store, TaskFailedWarning, evaluate, make_protocol, runner, tasks
 from cignn.evaluation.classification import METRICS
 from cignn.evaluation.protocols import labels_of
 from cignn.evaluation.tasks import Outcome
@@ -371,6 +371,27 @@ def test_a_failure_is_done_again_on_demand(
     done = counted(monkeypatch)
     table = evaluate(methods, cohort, seeds=2, store=tmp_path, retry_failed=True)
     assert len(done) == 1 and table["error"].isna().all()
+
+
+def test_a_failure_that_came_after_the_predictions_is_done_again(
+    motifs: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_scores(*_: Any) -> Any:
+        raise RuntimeError("no score")
+
+    with monkeypatch.context() as patch, pytest.warns(TaskFailedWarning, match="no score"):
+        patch.setattr(tasks, "classification_scores", no_scores)
+        evaluate(FEW, motifs, store=tmp_path)
+    with Store(tmp_path) as store:
+        assert len(store.predictions()) > 0  # they are kept, and replaced below
+    with pytest.warns(TaskFailedWarning), monkeypatch.context() as patch:
+        patch.setattr(tasks, "classification_scores", no_scores)
+        evaluate(FEW, motifs, store=tmp_path, retry_failed=True)
+    table = evaluate(FEW, motifs, store=tmp_path, retry_failed=True)
+    assert table["error"].isna().all()
+    with Store(tmp_path) as store:
+        said = store.predictions()
+    assert not said.duplicated(["method", "split", "seed", "position"]).any()
 
 
 # ------------------------------------------------------------------- killed and crowded

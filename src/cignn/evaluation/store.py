@@ -98,6 +98,8 @@ class Store:
             try:
                 known = self._db.execute("SELECT status FROM tasks WHERE key = ?", [key]).fetchone()
                 if known is None or known[0] == "failed":
+                    for table in ("scores", "predictions"):  # a failure may have come after these
+                        self._db.execute(f"DELETE FROM {table} WHERE key = ?", [key])
                     self._insert("REPLACE", "tasks", [_row(task, outcome)])
                     self._insert("INSERT", "scores", scores)
                     self._insert("INSERT", "predictions", _prediction_rows(key, outcome.predictions))
