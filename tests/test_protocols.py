@@ -142,6 +142,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], Labels, str]] = {
     "one site": ("loso", {}, people(n_sites=1), "at least two sites, the data have only 's0'; use \"kfold\""),
     "no sites": ("loso", {}, Labels(people().y, people().subjects), "loso needs sites, the data have none"),
     "few": ("kfold", {"n_splits": 9}, people(n=24), "at least 9 subjects of every class, class 1 has 8"),
+    "two folds": ("kfold", {"n_splits": 2}, people(n=9), "at least 4 subjects of every class, class 1 has 3"),
     "two": ("holdout", {}, people(n=6), "at least 3 subjects of every class, class 1 has 2"),
     "one class": (
         "holdout",
@@ -169,6 +170,25 @@ def test_what_cannot_be_split_is_refused_in_one_line(
     with pytest.raises(ValueError, match=words) as caught:
         make_protocol(name, **params).splits(labels, 0)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("n_splits", [2, 3, 4, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_as_few_subjects_of_a_class_as_folds_ask_for_are_enough(n_splits: int, seed: int) -> None:
+    least = max(n_splits, 4 if n_splits == 2 else 3)
+    y = np.repeat([0, 1, 2], [least, 3 * least + 1, 20])
+    labels = Labels(y, np.arange(len(y)).astype(str))
+    for split in make_protocol("kfold", n_splits=n_splits).splits(labels, seed):
+        assert set(y[split.train]) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.5, 0.6, 0.8])
+@pytest.mark.parametrize("n", [3, 4, 30])
+def test_three_subjects_of_a_class_are_enough_for_a_holdout(share: float, n: int) -> None:
+    y = np.repeat([0, 1], [3, n])
+    labels = Labels(y, np.arange(len(y)).astype(str))
+    for split in make_protocol("holdout", test=share, repeats=5).splits(labels, 0):
+        assert set(y[split.train]) == {0, 1} and len(split.validation) and len(split.test)
 
 
 def test_splits_of_ones_own_are_checked() -> None:

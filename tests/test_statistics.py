@@ -112,6 +112,18 @@ def test_a_site_table_has_a_row_per_site_and_their_mean() -> None:
         site_table(results({"m": [0.5]}))
 
 
+def test_a_site_table_of_two_data_sets_ends_with_the_mean_over_all_sites() -> None:
+    parts = [
+        results({"m": [value], "o": [value - 0.1]}, protocol="loso", data=data, split=site, n_test=10)
+        for data, site, value in (("d", "A", 0.6), ("d", "B", 0.8), ("e", "A", 1.0))
+    ]
+    table = site_table(pd.concat(parts))
+    assert table.columns.tolist() == ["scans", "m", "o"] and table.index.names == ["data", "site"]
+    assert table.loc[("e", "A")].tolist() == [10, "1.000", "0.900"]
+    assert table.index.tolist()[-1] == ("all", "mean over sites") and len(table) == 4
+    assert table.iloc[-1].tolist() == [30, "0.800 ± 0.200", "0.700 ± 0.200"]
+
+
 # ------------------------------------------------------------------------- ranks
 
 

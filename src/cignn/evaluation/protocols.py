@@ -111,7 +111,7 @@ class Holdout(Protocol):
         people.check_counts(3, "holdout needs at least 3 subjects of every class")
         out = []
         for repeat in range(self.repeats):
-            rest, test = people.cut(np.arange(len(people)), self.test, _seed(seed, repeat, 0))
+            rest, test = people.cut(np.arange(len(people)), self.test, _seed(seed, repeat, 0), least=2)
             out.append(_with_validation(people, str(repeat + 1), rest, test, self.validation, seed, repeat))
         return out
 
@@ -138,9 +138,9 @@ class KFold(Protocol):
         _check_whole("repeats", self.repeats, 1)
         _check_whole("n_splits", self.n_splits, 2)
         people = _People.of(labels)
-        least = max(self.n_splits, 3)
+        least = _least_of_folds(self.n_splits)
         wanted = f"kfold with n_splits={self.n_splits} needs at least {least} subjects of every class"
-        people.check_counts(least, wanted, "lower n_splits, ")
+        people.check_counts(least, wanted, "lower n_splits, " if self.n_splits > 3 else "")
         out = []
         for repeat in range(self.repeats):
             folds = people.folds(np.arange(len(people)), self.n_splits, _seed(seed, repeat, 0))
@@ -275,8 +275,13 @@ class _People(NamedTuple):
                 f"{wanted}, class {rare!r} has {counts.min()}; {remedy}add subjects or drop the class."
             )
 
-    def cut(self, index: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Split subjects in two, stratified, ``share`` of all subjects in the second part."""
+    def cut(
+        self, index: np.ndarray, share: float, seed: int, least: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Split subjects in two, stratified, ``share`` of all subjects in the second part.
+
+        least : of every class in the first part.
+        """
         n_classes = len(self.classes)
         size = min(max(n_classes, round(share * len(self.codes))), len(index) - n_classes)
         codes = self.codes[index]
@@ -285,10 +290,11 @@ class _People(NamedTuple):
                 "too few subjects of a class are left for training and validation; add subjects."
             )
         rest, part = train_test_split(index, test_size=size, stratify=codes, random_state=seed)
-        lost = np.setdiff1d(codes, self.codes[rest])
-        for code in lost:  # rounding took the last of a rare class: give one back
-            back = part[self.codes[part] == code][:1]
-            rest, part = np.append(rest, back), np.setdiff1d(part, back)
+        for code in range(n_classes):  # rounding took the last of a rare class: give back
+            missing = max(0, least - int((self.codes[rest] == code).sum()))
+            if missing:
+                back = part[self.codes[part] == code][:missing]
+                rest, part = np.append(rest, back), np.setdiff1d(part, back)
         return rest, part
 
     def folds(self, index: np.ndarray, n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -309,13 +315,18 @@ def _with_validation(
     return Split(name, *(people.positions(part) for part in (train, validation, test)))
 
 
+def _least_of_folds(n: int) -> int:
+    """Subjects of a class of which every fold leaves two, one to learn from and one to choose the epoch."""
+    return 4 if n == 2 else n
+
+
 def _inner_folds(labels: Labels, split: Split, n: int, share: float, seed: int) -> list[Split]:
     _check_whole("inner", n, 2)
     where = split.development
     people = _People.of(labels[where])
-    people.check_counts(
-        max(n, 3), f"inner={n} needs at least {max(n, 3)} subjects of every class", "lower inner, "
-    )
+    least = _least_of_folds(n)
+    remedy = "lower inner, " if n > 3 else ""
+    people.check_counts(least, f"inner={n} needs at least {least} subjects of every class", remedy)
     folds = people.folds(np.arange(len(people)), n, _seed(seed, 0, 2))
     splits = [
         _with_validation(people, str(i + 1), rest, test, share, seed, 1000 + i)

@@ -136,8 +136,9 @@ def site_table(results: pd.DataFrame, metric: str = "accuracy", *, digits: int =
     table.insert(0, "scans", sites.groupby(names, sort=False)["n_test"].first().to_numpy())
     last = {m: as_mean_std(means[m].mean(), means[m].std(), digits) for m in means}
     place: Any = "mean over sites" if len(names) == 1 else ("all", "mean over sites")
-    table.loc[place] = {"scans": int(table["scans"].sum()), **last}
-    return table
+    over_all = pd.DataFrame({"scans": [int(table["scans"].sum())]} | {m: [text] for m, text in last.items()})
+    over_all.index = table.index[:0].append(pd.Index([place])).set_names(table.index.names)
+    return pd.concat([table, over_all])
 
 
 # ------------------------------------------------------------------------- ranks
