@@ -18,16 +18,29 @@ import pytest
 import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import make_pipeline
 
-from cignn import Cohort, GraphSet
+from cignn import Cohort, CohortClassifier, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.estimators import ShallowGraphClassifier
-from cignn.evaluation import Holdout, KFold, Split, Store, TaskFailedWarning, evaluate, make_protocol, runner, tasks
+from cignn.estimators import ShallowGraphClassifier, base, make_estimator
+from cignn.evaluation import (
+    Holdout,
+    KFold,
+    Split,
+    Store,
+    TaskFailedWarning,
+    evaluate,
+    make_protocol,
+    runner,
+    tasks,
+)
 from cignn.evaluation.classification import METRICS
 from cignn.evaluation.protocols import labels_of
 from cignn.evaluation.tasks import Outcome
+from cignn.explainers import make_explainer
+from cignn.paper.methods import SubgraphClassifier
 
 GIN = {"method": "gin", "epochs": 2, "hidden": (8,), "head_hidden": ()}
 FEW = {"lasso": {"C": 1.0}, "linear-svm": {"C": 1.0}}
@@ -258,6 +271,59 @@ def test_settings_are_searched_without_the_test_part(cohort: Cohort, seen: list)
     assert set(seen[-1]["predict"]) == tested
 
 
+class Tells(Spy):
+    """Gives the probability it is told to, whatever it has learnt."""
+
+    def __init__(self, chance: float = 0.5, random_state: Any = None) -> None:
+        self.chance = chance
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Tells:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return np.tile([1 - self.chance, self.chance], (len(X), 1))
+
+    def predict(self, X: Any) -> np.ndarray:
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+
+def chosen_by(metric: str, model: Any, grid: dict, data: GraphSet, inner: list[Split]) -> dict[str, Any]:
+    settings = list(ParameterGrid(grid))
+    return tasks.search(model, settings, data, labels_of(data), inner, metric, 0)
+
+
+def test_the_search_keeps_the_smallest_error(motifs: GraphSet) -> None:
+    """Half the graphs are of either class: the honest probability is a half."""
+    inner = KFold(3).splits(labels_of(motifs), 0)
+    for chances in ([0.9, 0.5], [0.5, 0.9]):
+        assert chosen_by("calibration_error", Tells(), {"chance": chances}, motifs, inner) == {"chance": 0.5}
+
+
+class Ranks(Tells):
+    """Tells houses from cycles well or not at all: a house has one edge more than a cycle."""
+
+    def predict_proba(self, X: GraphSet) -> np.ndarray:
+        house = X.n_edges > np.median(X.n_edges)
+        chance = np.where(house, 0.9, 0.1) if self.chance > 0.5 else np.full(len(X), 0.5)
+        return np.stack([1 - chance, chance], 1)
+
+
+def test_an_inner_split_of_one_class_does_not_decide_a_search(motifs: GraphSet) -> None:
+    first, *rest = KFold(3).splits(labels_of(motifs), 0)
+    y = np.asarray(motifs.y)
+    one_class = first._replace(test=first.test[y[first.test] == 1])
+    grid = {"chance": [0.1, 0.9]}
+    assert chosen_by("roc_auc", Ranks(), grid, motifs, [one_class, *rest]) == {"chance": 0.9}
+    with pytest.raises(ValueError, match=r"no roc_auc in any of 1 inner splits.*search_metric"):
+        chosen_by("roc_auc", Ranks(), grid, motifs, [one_class])
+    spy = Spy(guess=0)
+    motifs = GraphSet(motifs._store, motifs.y, meta={"subject": np.arange(len(motifs))})
+    with pytest.raises(ValueError, match="roc_auc needs probabilities, Spy gives none"):
+        chosen_by("roc_auc", spy, {"guess": [0, 1]}, motifs, rest)
+
+
 # -------------------------------------------------------------------------- the store
 
 
@@ -392,6 +458,36 @@ def test_a_failure_that_came_after_the_predictions_is_done_again(
     with Store(tmp_path) as store:
         said = store.predictions()
     assert not said.duplicated(["method", "split", "seed", "position"]).any()
+
+
+def interrupted(*args: Any, **kwargs: Any) -> Any:
+    """A training that Ctrl-C ends: it keeps what it has."""
+    state = train(*args, **kwargs)
+    state.interrupted = True
+    return state
+
+
+train = base.train
+QUICK_GIN = make_estimator("gin", epochs=2, hidden=(8,), head_hidden=())
+WRAPPED: dict[str, Any] = {
+    "pipeline": make_pipeline(ConnectomeGraphs(), QUICK_GIN),
+    "pipeline in a pipeline": make_pipeline(ConnectomeGraphs(), make_pipeline("passthrough", QUICK_GIN)),
+    "cohort": CohortClassifier(QUICK_GIN),
+    "subgraph": make_pipeline(ConnectomeGraphs(), SubgraphClassifier(QUICK_GIN, make_explainer("degree"))),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_half_a_training_is_never_kept_as_a_score(
+    cohort: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(base, "train", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate({name: WRAPPED[name]}, cohort, store=tmp_path)
+    with Store(tmp_path) as store:
+        assert not len(store.tasks())
+    assert evaluate({name: WRAPPED[name]}, cohort, store=tmp_path)["error"].isna().all()
 
 
 # ------------------------------------------------------------------- killed and crowded

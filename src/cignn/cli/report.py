@@ -206,7 +206,7 @@ def _trained(
     if not quiet:
         complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")
     fitted.fit(cohort[split.development])
-    if getattr(classifier if fitted is classifier else fitted.classifier_, "interrupted_", False):
+    if getattr(fitted, "interrupted_", False):
         raise KeyboardInterrupt  # half a training is no model to report on
     fitted.save(place)
     return place, fitted

@@ -41,6 +41,7 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     pipeline_ : the fitted pipeline; classifier_ : its last step; classes_ : labels
+    interrupted_ : whether Ctrl-C cut the training short
     roi_names_, atlas_ : of the training cohort
     subjects_ : fingerprints of the data of the subjects it was trained on (no names are kept)
     """
@@ -84,6 +85,11 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
         """The fitted classifier of graphs."""
         self._check_is_fitted()
         return self.pipeline_[-1]
+
+    @property
+    def interrupted_(self) -> bool:
+        """Whether Ctrl-C cut the training of the classifier short."""
+        return bool(getattr(self.classifier_, "interrupted_", False))
 
     def to_graphs(self, X: Cohort) -> GraphSet:
         """Return the graphs the classifier sees of these subjects."""

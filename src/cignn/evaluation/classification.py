@@ -10,6 +10,7 @@ import pandas as pd
 LABEL_METRICS = ("accuracy", "balanced_accuracy", "f1", "mcc", "sensitivity", "specificity")
 PROBABILITY_METRICS = ("roc_auc", "calibration_error")
 METRICS = LABEL_METRICS + PROBABILITY_METRICS
+ERRORS = ("calibration_error",)  # metrics of which less is better
 BINS = 10  # of equal width, in which probability and frequency are compared
 
 

@@ -128,6 +128,13 @@ def uses_validation(model: Any) -> bool:
     return "eval_set" in inspect.signature(model.fit).parameters
 
 
+def was_interrupted(model: Any) -> bool:
+    """Whether Ctrl-C cut the training short, of a pipeline that of its last step."""
+    while isinstance(model, Pipeline):
+        model = model.steps[-1][1]
+    return bool(getattr(model, "interrupted_", False))
+
+
 def resolve_search(search: Mapping[str, Any] | None, methods: Iterable[str]) -> dict[str, list[dict]]:
     """Return the settings to try for every method that has a grid."""
     methods = list(methods)

@@ -84,8 +84,8 @@ def evaluate(
     seeds : numbers, or how many (3 is 0, 1, 2); each draws splits of its own and is every ``random_state``
     explainers : names of `make_explainer`, or a mapping of names to settings or explainers; they explain the
         test graphs of every classifier they can
-    search : method → {parameter: values to try}; chosen by ``search_metric`` on inner splits of what is not
-        test data
+    search : method → {parameter: values to try}; chosen by ``search_metric`` (the highest, of
+        "calibration_error" the lowest) on inner splits of what is not test data
     store : folder or `Store` in which finished tasks are kept; a killed run goes on from there
     n_jobs : processes; -1 for all cores. scheduler : address of a Dask cluster to use instead, "tcp://…"
     threads : of torch and linear algebra in each process; figures may differ in the last digits with it

@@ -18,10 +18,10 @@ from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from cignn.estimators import GraphClassifier
-from cignn.evaluation.classification import classification_scores
+from cignn.evaluation.classification import ERRORS, classification_scores
 from cignn.evaluation.explanation import explanation_roc_auc, precision_at_k
 from cignn.evaluation.faithfulness import explanation_accuracy, fidelity
-from cignn.evaluation.methods import uses_validation, with_seed, with_settings
+from cignn.evaluation.methods import uses_validation, was_interrupted, with_seed, with_settings
 from cignn.evaluation.protocols import Labels, Protocol, Split, labels_of
 from cignn.explainers import Explainer
 from cignn.graphs import GraphSet
@@ -156,7 +156,7 @@ def fit_in_fold(estimator: Any, data: Any, split: Split) -> Fitted:
         model.fit(train, y)
     else:
         model.fit(train, y, eval_set=(held_out, y_held_out))
-    if getattr(model, "interrupted_", False):  # it kept what it had, which is no score of the method
+    if was_interrupted(model):  # it kept what it had, which is no score of the method
         raise KeyboardInterrupt
     return Fitted(transformers, model, train)
 
@@ -170,16 +170,27 @@ def search(
     metric: str,
     seed: int,
 ) -> dict[str, Any]:
-    """Return the settings with the best mean score over inner splits; of equal ones the first."""
+    """Return the settings with the best mean score over inner splits; of equal ones the first.
+
+    Splits that cannot be scored, for want of a class, are left out of the mean.
+    """
     means = []
     for settings in grid:
         values = []
         for split in inner:
             fitted = fit_in_fold(with_seed(with_settings(estimator, settings), seed), data, split)
             graphs = fitted.transform(data[split.test].with_y(None))
-            values.append(_scores(_predict(fitted, graphs, split.test, labels))[metric])
-        means.append(np.nan_to_num(np.mean(values), nan=-np.inf))
-    return grid[int(np.argmax(means))]
+            scores = _scores(_predict(fitted, graphs, split.test, labels))
+            if metric not in scores:
+                raise ValueError(f"{metric} needs probabilities, {type(fitted.model).__name__} gives none.")
+            values.append(scores[metric])
+        means.append(_nanmean(np.array(values)) * (-1 if metric in ERRORS else 1))
+    if np.isnan(means).all():
+        raise ValueError(
+            f"there is no {metric} in any of {len(inner)} inner splits, which lack a class; "
+            'search by another search_metric, such as "accuracy".'
+        )
+    return grid[int(np.nanargmax(means))]
 
 
 # --------------------------------------------------------------------- scoring

@@ -64,6 +64,11 @@ class SubgraphClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self.base_.classes_
         return self
 
+    @property
+    def interrupted_(self) -> bool:
+        """Whether Ctrl-C cut the training of the classifier short."""
+        return bool(getattr(self.base_, "interrupted_", False))
+
     def predict_proba(self, X: GraphSet) -> np.ndarray:
         """(g, classes) probabilities of the subgraphs."""
         kept = heaviest_edges(self.explainer_.explain(X), self.share)
