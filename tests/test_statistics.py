@@ -18,6 +18,7 @@ from cignn.evaluation import (
     bootstrap_intervals,
     calibration_curve,
     compare_methods,
+    corrected_interval,
     corrected_t_test,
     critical_difference,
     evaluate,
@@ -184,11 +185,29 @@ def test_the_corrected_t_test_worked_out_by_hand() -> None:
     plain = stats.ttest_1samp(d, 0)
     assert corrected_t_test(d, 1e12, 1).p_value == pytest.approx(plain.pvalue)  # nothing to correct
     assert test.p_value > plain.pvalue
+    half = stats.t.ppf(0.975, 3) * math.sqrt((1 / 4 + 1 / 9) * 0.02 / 3)
+    assert (test.low, test.high) == pytest.approx((0.2 - half, 0.2 + half))
+    narrow = corrected_t_test(d, 90, 10, level=0.5)
+    assert test.low < narrow.low < 0.2 < narrow.high < test.high
+    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got 95"):
+        corrected_t_test(d, 90, 10, level=95)
+
+
+def test_an_interval_ends_at_zero_where_the_p_value_is_its_level() -> None:
+    d = np.array([0.1, 0.2, -0.1, 0.3, 0.2])
+    test = corrected_t_test(d, 80, 20)
+    assert corrected_t_test(d, 80, 20, level=1 - test.p_value).low == pytest.approx(0, abs=1e-12)
+
+
+def test_an_interval_without_overlap_is_students() -> None:
+    values = np.array([0.6, 0.7, 0.8, 0.7])
+    ends = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
+    assert corrected_interval(values, 0.0) == pytest.approx(ends)
 
 
 def test_differences_without_spread() -> None:
-    assert corrected_t_test(np.zeros(5), 9, 1) == (0, 0, 1)
-    assert corrected_t_test(np.full(5, -0.5), 9, 1) == (-0.5, -math.inf, 0)
+    assert corrected_t_test(np.zeros(5), 9, 1) == (0, 0, 1, 0, 0)
+    assert corrected_t_test(np.full(5, -0.5), 9, 1) == (-0.5, -math.inf, 0, -0.5, -0.5)
     with pytest.raises(ValueError, match="at least two differences"):
         corrected_t_test([0.1], 9, 1)
 
@@ -199,6 +218,7 @@ def test_methods_are_compared_pair_by_pair() -> None:
     expected = corrected_t_test(np.array([0.1, 0.2, 0.3, 0.2]), 90, 10)
     assert table.loc[("a", "b"), "difference"] == pytest.approx(0.2)
     assert table.loc[("a", "b"), "p_value"] == pytest.approx(expected.p_value)
+    assert table.loc[("a", "b"), ["low", "high"]].tolist() == pytest.approx([expected.low, expected.high])
     assert table.loc[("a", "c"), "p_value"] == 1
     assert table.loc[("a", "b"), "p_holm"] == pytest.approx(3 * expected.p_value)
     with pytest.raises(ValueError, match="only one method on 'd', 'a'; evaluate two"):

@@ -208,8 +208,8 @@ def _show(results: pd.DataFrame, protocol: str) -> None:
         show_table(site_table(own).reset_index(), "accuracy at each site")
     compared = _compared(results)
     if compared is not None:
-        columns = ["first", "second", "difference", "p_holm"]
-        show_table(compared[columns], "accuracy: corrected resampled t-tests")
+        columns = ["first", "second", "difference", "low", "high", "p_holm"]
+        show_table(compared[columns], "accuracy: corrected resampled t-tests, 95 % intervals")
 
 
 def _compared(results: pd.DataFrame) -> pd.DataFrame | None:

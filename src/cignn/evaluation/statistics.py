@@ -34,11 +34,20 @@ class NemenyiTest(NamedTuple):
 
 
 class TTest(NamedTuple):
-    """A mean difference, its t statistic and two-sided p-value."""
+    """A mean difference, its t statistic and two-sided p-value, and the ends of its interval."""
 
     difference: float
     statistic: float
     p_value: float
+    low: float
+    high: float
+
+
+class Interval(NamedTuple):
+    """The ends of an interval."""
+
+    low: float
+    high: float
 
 
 # ------------------------------------------------------------------------ tables
@@ -187,30 +196,50 @@ def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> f
 # ------------------------------------------------------------------------- pairs
 
 
-def corrected_t_test(differences: np.ndarray, n_train: float, n_test: float) -> TTest:
+def corrected_interval(values: np.ndarray, overlap: float, level: float = 0.95) -> Interval:
+    """Interval of the mean of (k,) values, two or more, over resampled splits (Nadeau and Bengio 2003).
+
+    overlap : n_test / n_train, 0 where training sets share nobody.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1), got {level}.")
+    v = np.asarray(values, float)
+    width = stats.t.ppf((1 + level) / 2, len(v) - 1) * _corrected_error(v, overlap)
+    return Interval(float(v.mean() - width), float(v.mean() + width))
+
+
+def _corrected_error(values: np.ndarray, overlap: float) -> float:
+    """Standard error of the mean of (k,) values: training sets overlap, so 1/k alone would be too little."""
+    return float(np.sqrt((1 / len(values) + overlap) * values.var(ddof=1)))
+
+
+def corrected_t_test(differences: np.ndarray, n_train: float, n_test: float, level: float = 0.95) -> TTest:
     """Corrected resampled t-test (Nadeau and Bengio 2003) of (k,) differences over resampled splits.
 
     Training sets of resampled splits overlap, so the variance of the mean is (1/k + n_test/n_train) times
-    that of the differences, not 1/k. n_train : scans learnt from, validation included.
+    that of the differences, not 1/k. n_train : scans learnt from, validation included. level : of the
+    interval.
     """
     d = np.asarray(differences, float)
     if d.ndim != 1 or len(d) < 2 or np.isnan(d).any():
         raise ValueError(f"the test needs at least two differences and no NaN, got {d.shape}.")
     if n_train <= 0 or n_test <= 0:
         raise ValueError(f"n_train and n_test must be positive, got {n_train} and {n_test}.")
-    error = np.sqrt((1 / len(d) + n_test / n_train) * d.var(ddof=1))
+    ends = corrected_interval(d, n_test / n_train, level)
+    error = _corrected_error(d, n_test / n_train)
     if error == 0:
-        same = d[0] == 0
-        return TTest(float(d[0]), 0.0 if same else float(np.copysign(np.inf, d[0])), 1.0 if same else 0.0)
+        same, mean = d[0] == 0, float(d[0])
+        return TTest(mean, 0.0 if same else float(np.copysign(np.inf, mean)), 1.0 if same else 0.0, *ends)
     t = d.mean() / error
-    return TTest(float(d.mean()), float(t), float(2 * stats.t.sf(abs(t), len(d) - 1)))
+    return TTest(float(d.mean()), float(t), float(2 * stats.t.sf(abs(t), len(d) - 1)), *ends)
 
 
 def compare_methods(results: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     """Corrected resampled t-test of every pair of methods on every data set, over splits and seeds.
 
-    Columns data, protocol, first, second, difference (first − second), statistic, p_value, and p_holm, which
-    Holm's method corrects for the number of pairs of that data set.
+    Columns data, protocol, first, second, difference (first − second), statistic, p_value, low and high, the
+    95 % interval of the difference, and p_holm, which Holm's method corrects for the number of pairs of that
+    data set.
     """
     rows = []
     for (data, protocol), some in results.groupby(["data", "protocol"], sort=False):
@@ -226,7 +255,7 @@ def compare_methods(results: pd.DataFrame, metric: str = "accuracy") -> pd.DataF
         adjusted = holm(np.array([test.p_value for test in tests]))
         for pair, test, p in zip(pairs, tests, adjusted, strict=True):
             rows.append((data, protocol, *pair, *test, p))
-    names = ["data", "protocol", "first", "second", "difference", "statistic", "p_value", "p_holm"]
+    names = ["data", "protocol", "first", "second", *TTest._fields, "p_holm"]
     return pd.DataFrame(rows, columns=names)
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from cignn.evaluation.classification import BINS, METRICS, Coded, calibration_curve, code, weighted_scores
+from cignn.evaluation.statistics import corrected_interval
 from cignn.report.curves import wilson
 from cignn.report.report_data import ReportData
 
@@ -142,11 +142,9 @@ def mean_interval(rows: pd.DataFrame) -> Score:
     if {"n_train", "n_test"} <= set(rows):
         seen = rows["n_train"] + (rows["n_validation"].fillna(0) if "n_validation" in rows else 0)
         overlap = float(np.nan_to_num(rows["n_test"].sum() / max(float(seen.sum()), 1.0)))
-    error = np.sqrt((1 / len(values) + overlap) * values.var(ddof=1))
-    width = stats.t.ppf(0.975, len(values) - 1) * error
-    mean = float(values.mean())
+    ends = corrected_interval(values, overlap)
     lowest = -1.0 if "metric" in rows and (rows["metric"] == "mcc").any() else 0.0
-    return Score(mean, max(lowest, mean - float(width)), min(1.0, mean + float(width)))
+    return Score(float(values.mean()), max(lowest, ends.low), min(1.0, ends.high))
 
 
 def own_scores(data: ReportData) -> dict[str, Score]:
