@@ -342,6 +342,37 @@ def test_the_split_keeps_the_share_of_each_class(read: dict[str, list[int]]) -> 
     assert len(splits) == 4, "the split goes with the seed"
 
 
+def test_scans_of_a_subject_are_all_trained_on_or_all_set_aside(read: dict[str, list[int]]) -> None:
+    subject = np.random.default_rng(0).permutation(np.repeat(np.arange(40), 2))
+    graphs = numbered(easy_graphs((subject % 4 == 0).astype(int)))
+    graphs.meta["subject"] = np.array([f"sub-{k}" for k in subject])
+    tiny(validation_fraction=0.25).fit(graphs)
+    trained, scored = set(read["trained"]), set(read["scored"])
+    assert not {subject[i] for i in trained} & {subject[i] for i in scored}
+    assert trained | scored == set(range(80)) and len(scored) == 20
+    assert graphs.y[list(scored)].mean() == pytest.approx(0.25, abs=0.06)
+
+
+def test_names_of_subjects_with_one_scan_each_change_nothing(read: dict[str, list[int]]) -> None:
+    graphs = numbered(easy_graphs((np.arange(80) % 4 == 0).astype(int)))
+    order = []
+    for names in (None, np.arange(80)[::-1]):
+        read["trained"].clear()
+        graphs.meta |= {} if names is None else {"subject": names}
+        tiny(epochs=1).fit(graphs)
+        order.append(list(read["trained"]))
+    assert order[0] == order[1]
+
+
+def test_a_class_of_one_subject_cannot_be_split() -> None:
+    graphs = easy_graphs(np.arange(20) % 2)
+    graphs.meta["subject"] = np.where(np.arange(20) % 2, "one", np.arange(20).astype(str))
+    with pytest.raises(
+        ValueError, match="class 1 has only one subject; add subjects, drop the class or pass"
+    ):
+        tiny().fit(graphs)
+
+
 def test_labels_of_an_eval_set_are_matched_with_the_classes(graphs: GraphSet) -> None:
     words = np.array(["patient", "control"])  # sorted the other way round
     plain = tiny().fit(graphs[:40], 1 - graphs.y[:40], eval_set=(graphs[40:], 1 - graphs.y[40:]))

@@ -182,6 +182,20 @@ def test_c_is_chosen_inside_the_training_graphs_or_given() -> None:
     assert np.abs(coefficients).argmax() == 0 and (coefficients == 0).mean() > 0.3
 
 
+@pytest.mark.parametrize("kind", SVMS)
+def test_two_scans_of_a_subject_do_not_make_an_svm_sure_of_itself(kind: str) -> None:
+    """Noise, every graph there twice: folds with one of the two on either side would seem easy."""
+    noise = brains(np.random.default_rng(0).integers(0, 2, 40), n=30, gap=0.0)
+    twice = noise[np.tile(np.arange(40), 2)]
+    sure = []
+    for subjects in (np.arange(80), np.tile(np.arange(40), 2)):
+        twice.meta["subject"] = subjects
+        model = shallow(kind).fit(twice)
+        chances = model.predict_proba(brains(np.arange(40) % 2, n=30, gap=0.0, seed=1))
+        sure.append(np.abs(chances - 0.5).mean())
+    assert sure[1] < sure[0] / 2
+
+
 def test_lasso_is_l1_logistic_regression() -> None:
     graphs = brains(np.arange(60) % 2, gap=2.0)
     x = StandardScaler().fit_transform(connectivity_vector(graphs))

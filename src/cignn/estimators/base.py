@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from torch import nn
 
@@ -23,6 +22,7 @@ from cignn.estimators.labels import class_codes, class_weights, labelled, score_
 from cignn.estimators.persistence import read_weights, write_model
 from cignn.estimators.presets import within
 from cignn.estimators.progress import training_progress
+from cignn.estimators.subjects import set_aside
 from cignn.estimators.training import Data, Progress, Stage, train
 from cignn.graphs import GraphSet
 from cignn.nn.committee import Committee
@@ -69,7 +69,8 @@ class NeuralGraphClassifier(GraphClassifier):
         X : graphs to learn from
         y : (g,) labels of any kind; by default those of ``X``
         eval_set : labelled graphs on which the epoch is chosen, or (graphs, labels); by default a share
-            ``validation_fraction`` of ``X`` is set aside, stratified by label
+            ``validation_fraction`` of ``X`` is set aside, stratified by label; subjects with several graphs
+            (``meta["subject"]``) go as a whole
         """
         graphs, labels = labelled(X, y)
         classes, codes = class_codes(labels)
@@ -170,23 +171,7 @@ class NeuralGraphClassifier(GraphClassifier):
                 raise ValueError(f"eval_set has labels that the training graphs lack: {unknown}.")
             return (graphs, codes), (held_out, np.searchsorted(classes, labels))
         within({"validation_fraction": self.validation_fraction}, "validation_fraction", 0, 1)
-        counts = np.bincount(codes)
-        if counts.min() < 2:
-            rare = classes[counts.argmin()]
-            raise ValueError(
-                f"class {rare!r} has only one graph; add graphs, drop the class or pass eval_set."
-            )
-        size = max(len(classes), round(float(self.validation_fraction) * len(graphs)))
-        size = min(size, len(graphs) - len(classes))
-        kept, held = train_test_split(
-            np.arange(len(graphs)), test_size=size, stratify=codes, random_state=seed
-        )
-        left = np.bincount(codes[kept], minlength=len(classes))
-        if not left.all():
-            raise ValueError(
-                f"no graph of class {classes[left.argmin()]!r} is left to learn from; lower "
-                f"validation_fraction ({self.validation_fraction}) or pass eval_set."
-            )
+        kept, held = set_aside(graphs, codes, classes, self.validation_fraction, seed)
         return (graphs[kept], codes[kept]), (graphs[held], codes[held])
 
     # ------------------------------------------------------------ saving

@@ -13,7 +13,6 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
@@ -24,6 +23,7 @@ from cignn.estimators.features import connectivity_vector, graph_statistics
 from cignn.estimators.labels import class_codes, class_weights, labelled
 from cignn.estimators.persistence import read_pipeline, write_pipeline
 from cignn.estimators.presets import choice, whole, within
+from cignn.estimators.subjects import folds
 from cignn.graphs import GraphSet
 
 VECTORS: dict[str, Callable[[GraphSet], np.ndarray]] = {
@@ -84,7 +84,7 @@ class ShallowGraphClassifier(GraphClassifier):
     features : "connectivity", the weights above the diagonal of aligned graphs; "statistics", what
         `graph_statistics` counts in graphs and node labels; "auto" for the first where graphs are aligned
     C : inverse strength of regularisation (not of a forest); "auto" chooses among four values by the accuracy
-        in three folds of the training graphs
+        in three folds of the training graphs, a subject's (``meta["subject"]``) in one of them
     n_estimators : trees of a forest
     class_weight : None, "balanced" or {label: weight}
     device, verbose : taken so that one call makes any classifier; of no use here
@@ -153,8 +153,7 @@ class ShallowGraphClassifier(GraphClassifier):
             scaled = StandardScaler().fit_transform(vectors)
             given = settings["C"]
             strengths = kind.strengths(scaled, codes) if given == "auto" else [given]
-            folds = StratifiedKFold(min(FOLDS, counts.min()), shuffle=True, random_state=seed)
-            splits = list(folds.split(vectors, codes))
+            splits = folds(graphs, codes, classes, FOLDS, seed)
             tried = [
                 _out_of_fold(pipeline.set_params(model__C=C), vectors, codes, weight, splits)
                 for C in strengths
@@ -239,7 +238,7 @@ def _out_of_fold(
     vectors: np.ndarray,
     codes: np.ndarray,
     weight: np.ndarray,
-    splits: list[tuple[np.ndarray, np.ndarray]],
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> np.ndarray:
     """(g, classes) decision values of every graph by a pipeline that did not learn from it."""
     decisions = np.empty((len(codes), codes.max() + 1))
