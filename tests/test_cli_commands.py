@@ -170,12 +170,48 @@ def test_graphs_are_read_predicted_and_explained_too(call: Call, here: Path) -> 
     assert result.code == 0, result.err
     assert json.loads(result.out)["group_edges"] is None
     assert (here / "motif_ex" / "subjects" / "graph-0003.svg").read_text().lstrip().startswith("<?xml")
+    told = json.loads(result.out)
+    assert all(row["trained_on"] for row in told["probabilities"]) and told["scores"] == {}
     result = call("fit", "motifs.npz", "--out", "x", "--fisher")
     assert result.code == 2 and "'--fisher'" in result.err and "the data are graphs" in result.err
     result = call("predict", "motif_model", "new_subjects")
     assert result.code == 2 and "trained on graphs, the data are a cohort" in result.err
     result = call("predict", "model", "motifs.npz")
     assert result.code == 2 and "trained on a cohort, the data are graphs" in result.err
+
+
+def test_graphs_that_a_model_was_trained_on_are_not_scored(call: Call, here: Path) -> None:
+    rng = np.random.default_rng(0)
+    graphs = make_ba2motifs(60, random_state=0)
+    adj = np.stack([graphs.edge_matrix(i) for i in range(60)])
+    parts = {"chance.npz": slice(None), "seen.npz": slice(40), "unseen.npz": slice(40, None)}
+    for file, part in parts.items():  # labels that no model can know of graphs it has not seen
+        np.savez(file, adj=adj[part], x=np.ones((60, 25, 1))[part], y=rng.permutation(np.arange(60) % 2)[part])
+    assert call("fit", "seen.npz", "--out", "forest", "--method", "random-forest", "--json").code == 0
+    told = json.loads(call("predict", "forest", "chance.npz", "--json").out)
+    assert [row["trained_on"] for row in told["predictions"]] == [True] * 40 + [False] * 20
+    assert told["scores"]["accuracy"] < 0.8, "that of the graphs not trained on alone"
+    result = call("predict", "forest", "unseen.npz")
+    assert "on labelled subjects the model was not trained on" in result.words
+    result = call("predict", "forest", "seen.npz")
+    assert "accuracy" not in result.words and "trained on all that have labels" in result.words
+    place = here / "forest" / "config.json"
+    config = json.loads(place.read_text())
+    del config["graphs"]
+    place.write_text(json.dumps(config))
+    result = call("predict", "forest", "unseen.npz")
+    assert "accuracy" not in result.words and "does not say what it was trained on" in result.words
+
+
+def test_the_report_of_graphs_scores_those_not_trained_on(call: Call, here: Path) -> None:
+    graphs = make_ba2motifs(20, random_state=0)
+    adj = np.stack([graphs.edge_matrix(i) for i in range(20)])
+    np.savez("report_motifs.npz", adj=adj, x=np.ones((20, 25, 1), np.float32), y=graphs.y)
+    words = "evaluate report_motifs.npz --methods ci-gnn --set epochs=1 --out graph_results --json"
+    assert call(*words.split()).code == 0
+    for _ in range(2):  # the second time the model is there already
+        assert call("report", "graph_results", "--out", "graphs.html", "--json").code == 0
+        assert "Scored on 4 graphs that it was not trained on." in (here / "graphs.html").read_text()
 
 
 # ------------------------------------------------------------------ evaluations

@@ -530,6 +530,36 @@ def test_labels_of_any_kind() -> None:
 # ---------------------------------------------------------------------- digest
 
 
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_fingerprint_is_that_of_one_graph_alone(aligned: bool) -> None:
+    rng = np.random.default_rng(0)
+    adj = np.stack([random_matrix(rng, 6) for _ in range(5)])
+    adj[3] = adj[1]
+    x = rng.normal(size=(5, 6, 2)).astype(np.float32)
+    x[3] = x[1]
+    graphs = GraphSet.from_arrays(adj, x, np.arange(5), aligned=aligned)
+    words = graphs.fingerprints()
+    assert words[1] == words[3] and len(set(words)) == 4, "the label does not count, all else does"
+    np.testing.assert_array_equal(graphs[[4, 1]].fingerprints(), words[[4, 1]])
+    weights, features = adj.copy(), x.copy()
+    weights[0] *= 2
+    features[2, 5, 1] += 1
+    other = GraphSet.from_arrays(weights, features, aligned=aligned).fingerprints()
+    assert (other == words).tolist() == [False, True, False, True, True]
+    assert len(graphs[[]].fingerprints()) == 0
+
+
+def test_a_fingerprint_does_not_depend_on_how_a_graph_is_kept() -> None:
+    rng = np.random.default_rng(0)
+    adj = np.stack([random_matrix(rng, 6) for _ in range(3)])
+    own = GraphSet.from_arrays(adj, aligned=True)  # features are the weights, kept once
+    apart = GraphSet.from_arrays(adj, np.stack([own[i].x for i in range(3)]), aligned=True)
+    np.testing.assert_array_equal(own.fingerprints(), apart.fingerprints())
+    plain = GraphSet.from_arrays((adj != 0).astype(float))
+    one_weighted = GraphSet.from_arrays([*(adj != 0).astype(float), adj[0]])  # now weights are written out
+    np.testing.assert_array_equal(plain.fingerprints(), one_weighted.fingerprints()[:3])
+
+
 def test_digest_knows_weights_features_truth_and_labels() -> None:
     rng = np.random.default_rng(0)
     adj = np.stack([random_matrix(rng, 5, 0.9) for _ in range(3)])

@@ -635,13 +635,25 @@ def test_a_fitted_model_gives_a_report(tmp_path: Path) -> None:
     seen = report_of(model, cohort[:30])
     assert seen.trained_on and seen.held_out is None
     assert "trained on these very subjects" in render_report(seen)
-    graphs = model.to_graphs(cohort[30:])
-    assert "Whether some of them were trained on is not recorded" in render_report(
-        report_of(model.classifier_, graphs)
-    )
+    told = report_of(model.classifier_, model.to_graphs(cohort))
+    np.testing.assert_array_equal(told.held_out, data.held_out)
     assert report_of(model.pipeline_, cohort[30:]).names == report_of(model, cohort[30:]).names
     path = write_report(tmp_path / "new" / "report.html", data)
     assert [p.name for p in path.parent.iterdir()] == ["report.html"]
+
+
+def test_nothing_is_scored_where_nobody_knows_what_was_trained_on() -> None:
+    graphs = make_ba2motifs(20, random_state=0)
+    model = CIGNNClassifier(epochs=1, random_state=0).fit(graphs[:12])
+    assert own_scores(report_of(model, graphs))
+    model.graphs_ = None  # as a model saved before models knew it
+    data = report_of(model, graphs)
+    assert data.held_out is None and not data.scored.any() and not own_scores(data)
+    page = render_report(data)
+    assert "Not scored: which graphs the model was trained on is not recorded" in page
+    assert "Scored on" not in page and "balanced accuracy" not in page
+    given = report_of(model, graphs, held_out=np.arange(20) >= 12)
+    assert given.scored.sum() == 8 and "Scored on 8 graphs" in render_report(given)
 
 
 def test_a_model_without_explanations_asks_for_them() -> None:

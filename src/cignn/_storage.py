@@ -53,6 +53,11 @@ class Stacked(NamedTuple):
         weights = self.weights[index]
         return weights, weights if self.x is self.weights else self.x[index]
 
+    def parts(self, i: int) -> list[np.ndarray]:
+        """All that graph i is made of; an array under two names stands here twice."""
+        weights = self.weights[i]
+        return [weights, weights if self.x is self.weights else self.x[i]]
+
     def keep_edges(self, keep: np.ndarray) -> Stacked:
         """Keep some of all edges, keep : (all edges,) bool, graph by graph; the truth of node pairs stays."""
         present = (self.weights != 0) & _above_diagonal(self.weights.shape[1])
@@ -120,6 +125,11 @@ class Ragged(NamedTuple):
         weights[graph, source, target] = value
         weights[graph, target, source] = value
         return weights, x
+
+    def parts(self, i: int) -> list[np.ndarray]:
+        """All that graph i is made of, in one form whatever way it is kept."""
+        x = self.x[self.node_ptr[i] : self.node_ptr[i + 1]]
+        return [self.edges(i), self.values(i), x.astype(np.float32)]
 
     def keep_edges(self, keep: np.ndarray) -> Ragged:
         """Keep some of all edges, keep : (all edges,) bool, graph by graph."""

@@ -11,9 +11,9 @@ import typer
 from cignn._progress import track, working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
-from cignn.cli.predict import own_scores, prediction_table, read_new
+from cignn.cli.predict import own_scores, prediction_table, read_new, tell_scores
 from cignn.cli.reading import as_graphs, check_folder, check_model, kind_of
-from cignn.cli.screen import say, say_json, show_facts, show_table
+from cignn.cli.screen import say, say_json, show_table
 from cignn.cli.settings import FILE, write_settings
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ def explain(
     if group is not None:
         shown = [name for name in COLUMNS if name in group]
         show_table(group[shown].head(SHOWN), f"heaviest edges of {len(names)} subjects", digits=2)
-    if scores:
-        show_facts(scores, "on labelled subjects the model was not trained on")
+    tell_scores(scores, table)
     what = "probabilities, edges and figures" if figures else "probabilities and edges"
     say(f"{what} of {len(names)} subjects: {out}")
 

@@ -11,7 +11,7 @@ from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import command
 from cignn.cli.reading import as_graphs, check_file, check_model, kind_of, read_data, subject_names
-from cignn.cli.screen import say, say_json, show_facts, show_table
+from cignn.cli.screen import complain, say, say_json, show_facts, show_table
 from cignn.cli.settings import assignments, read_settings, write_settings
 
 if TYPE_CHECKING:
@@ -62,10 +62,19 @@ def predict(
         return
     if out is None:
         show_table(table, f"{len(table)} subjects", most=MOST)
-    if scores:
-        show_facts(scores, "on labelled subjects the model was not trained on")
+    tell_scores(scores, table)
     if out is not None:
         say(f"probabilities of {len(table)} subjects: {out}")
+
+
+def tell_scores(scores: dict[str, float], table: pd.DataFrame) -> None:
+    """Show scores, or say why labelled subjects have none."""
+    if scores:
+        show_facts(scores, "on labelled subjects the model was not trained on")
+    elif "label" in table and "trained_on" not in table:
+        complain("note", "no scores: the model does not say what it was trained on; fit it again.")
+    elif "label" in table and table.loc[table["label"].notna(), "trained_on"].all():
+        complain("note", "no scores: the model was trained on all that have labels.")
 
 
 def read_new(
@@ -93,23 +102,26 @@ def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -
         columns["site"] = sites
     if data.y is not None and not pd.isna(pd.Series(data.y)).all():
         columns["label"] = data.y
-    if hasattr(model, "trained_on"):
-        columns["trained_on"] = model.trained_on(data)
+    seen = model.trained_on(data)
+    if seen is not None:
+        columns["trained_on"] = seen
     columns["predicted"] = np.asarray(model.classes_)[chances.argmax(1)]
     columns |= {f"p_{name}": chances[:, k] for k, name in enumerate(model.classes_.tolist())}
     return pd.DataFrame(columns)
 
 
 def own_scores(table: pd.DataFrame, classes: np.ndarray) -> dict[str, float]:
-    """Scores on labelled subjects the model was not trained on; empty where both classes are not there."""
+    """Scores on labelled subjects the model was not trained on.
+
+    Empty where both classes are not there, or nobody knows whom the model was trained on.
+    """
     import numpy as np
 
     from cignn.evaluation import classification_scores
 
-    if "label" not in table:
+    if "label" not in table or "trained_on" not in table:
         return {}
-    usable = table[table["label"].isin(classes.tolist())]
-    usable = usable[~usable["trained_on"]] if "trained_on" in usable else usable
+    usable = table[table["label"].isin(classes.tolist()) & ~table["trained_on"]]
     if usable["label"].nunique() < 2:
         return {}
     chances = usable[[f"p_{name}" for name in classes.tolist()]].to_numpy()

@@ -95,9 +95,8 @@ def report(
             model, fitted = _trained(run, settings, cohort, seed, as_json)
         classifier, graphs = as_graphs(fitted, cohort)
         explanations = explained(classifier, graphs, explainer, seed, as_json)
-        held_out = None
+        seen = fitted.trained_on(cohort)
         if isinstance(cohort, Cohort):
-            held_out = ~fitted.trained_on(cohort)
             cohort = fitted.named(cohort)
         with working("looking for leaks", not as_json):
             findings = _audited(cohort, names) if audit and isinstance(cohort, Cohort) else None
@@ -108,7 +107,7 @@ def report(
             scores,
             findings,
             explanations=explanations,
-            held_out=held_out,
+            held_out=None if seen is None else ~seen,
             class_names=names,
             exclusions=left_out,
             title=title or f"Connections behind the decisions: {place}",

@@ -290,6 +290,8 @@ class Cohort:
             fingerprint.update(b"|")
         for one in self.series or ():
             fingerprint.update(np.ascontiguousarray(one).data)
+        if self.zeros_mean_absent:  # decides what `Connectivity` does with zeros
+            fingerprint.update(b"zeros_mean_absent")
         return fingerprint.hexdigest()[:16]
 
     def save(self, path: str | Path) -> Path:

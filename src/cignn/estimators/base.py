@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
-from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.classifier import GraphClassifier, size_of
 from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
 from cignn.estimators.persistence import read_weights, write_model
 from cignn.estimators.presets import within
@@ -104,14 +104,12 @@ class NeuralGraphClassifier(GraphClassifier):
         self.network_ = networks[0] if len(networks) == 1 else Committee(networks).eval()
         self.classes_ = classes
         self.settings_ = settings
-        self.n_features_in_ = graphs.n_features
-        self.node_names_ = graphs.node_names
+        self._remember(graphs, labels, *_graphs_of(eval_set))
         tables = [pd.DataFrame(state.history) for state in states]
         if len(states) > 1:
             tables = [table.assign(member=member) for member, table in enumerate(tables)]
         self.history_ = pd.concat(tables, ignore_index=True)
         self.best_epoch_ = states[0].best_epoch if len(states) == 1 else [s.best_epoch for s in states]
-        self.training_digest_ = graphs.digest()
         return self
 
     def _train(
@@ -165,7 +163,7 @@ class NeuralGraphClassifier(GraphClassifier):
             if len(pair) != 2:
                 raise ValueError(f"eval_set must be graphs or (graphs, labels), got {len(pair)} things.")
             held_out, labels = labelled(*pair)
-            self._check_nodes(held_out, graphs.n_features, graphs.node_names)
+            self._check_nodes(held_out, graphs.n_features, size_of(graphs), graphs.node_names)
             unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
             if unknown:
                 raise ValueError(f"eval_set has labels that the training graphs lack: {unknown}.")
@@ -244,6 +242,11 @@ def resolve_device(device: Any) -> torch.device:
             f'{torch.cuda.device_count() - 1}; use device="auto".'
         )
     return resolved
+
+
+def _graphs_of(eval_set: Any) -> list[GraphSet]:
+    """The graphs of an eval_set, where there is one."""
+    return [] if eval_set is None else [eval_set[0] if isinstance(eval_set, tuple) else eval_set]
 
 
 def _of_member(checkpoint: Path | None, member: int, settings: dict[str, Any]) -> Path | None:

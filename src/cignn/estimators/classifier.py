@@ -29,8 +29,10 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     settings_: dict[str, Any]
     n_features_in_: int
+    n_nodes_: int | None  # of the aligned graphs learnt from; None where they were not aligned
     node_names_: list[str] | None
     training_digest_: str
+    graphs_: np.ndarray | None  # (g,) fingerprints of the graphs learnt from; None where they are not known
 
     @abstractmethod
     def fit(self, X: GraphSet, y: Sequence | np.ndarray | None = None, eval_set: Any = None) -> Self:
@@ -44,6 +46,23 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         """(g,) most probable labels."""
         probabilities = self.predict_proba(X)  # says first whether there is anything to predict with
         return self.classes_[probabilities.argmax(1)]
+
+    def trained_on(self, X: GraphSet) -> np.ndarray | None:
+        """(g,) bool: which graphs the model was trained on, or chose its epoch on, known by their data alone.
+
+        None where the model does not know: one that was saved before models kept it.
+        """
+        self._check_is_fitted()
+        known = getattr(self, "graphs_", None)
+        return None if known is None else np.isin(X.fingerprints(), known)
+
+    def _remember(self, graphs: GraphSet, labels: np.ndarray, *more: GraphSet) -> None:
+        """Note what was learnt from; more : other graphs the training has seen."""
+        self.n_features_in_ = graphs.n_features
+        self.n_nodes_ = size_of(graphs)
+        self.node_names_ = graphs.node_names
+        self.training_digest_ = graphs.with_y(labels).digest()
+        self.graphs_ = np.unique(np.concatenate([part.fingerprints() for part in (graphs, *more)]))
 
     # ---------------------------------------------------------------- saving
 
@@ -75,8 +94,10 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             "classes": self.classes_.tolist(),
             "classes_dtype": self.classes_.dtype.str,
             "n_features": self.n_features_in_,
+            "n_nodes": self.n_nodes_,
             "node_names": self.node_names_,
             "training_digest": self.training_digest_,
+            "graphs": self.graphs_,
         }
 
     @classmethod
@@ -89,8 +110,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         estimator.settings_ = _with_tuples(config["settings"])
         estimator.classes_ = np.array(config["classes"], dtype=config["classes_dtype"])
         estimator.n_features_in_ = config["n_features"]
+        estimator.n_nodes_ = config.get("n_nodes")  # older models lack it, and the graphs
         estimator.node_names_ = config["node_names"]
         estimator.training_digest_ = config["training_digest"]
+        graphs = config.get("graphs")
+        estimator.graphs_ = None if graphs is None else np.array(graphs, dtype=str)
         return estimator
 
     # -------------------------------------------------------------- checking
@@ -105,13 +129,21 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             raise TypeError(
                 f"expected a GraphSet, got {type(X).__name__}; make one with GraphSet.from_arrays."
             )
-        self._check_nodes(X, self.n_features_in_, self.node_names_)
+        self._check_nodes(X, self.n_features_in_, self.n_nodes_, self.node_names_)
         return X
 
-    def _check_nodes(self, graphs: GraphSet, n_features: int, names: list[str] | None) -> None:
+    def _check_nodes(
+        self, graphs: GraphSet, n_features: int, n_nodes: int | None, names: list[str] | None
+    ) -> None:
         if graphs.n_features != n_features:
             raise ValueError(
                 f"graphs have {graphs.n_features} node features, {type(self).__name__} expects {n_features}."
+            )
+        if n_nodes is not None and len(graphs) and size_of(graphs) != n_nodes:
+            kind = f"aligned graphs of {size_of(graphs)} nodes" if graphs.aligned else "graphs that are not aligned"
+            raise ValueError(
+                f"got {kind}, {type(self).__name__} learnt from aligned graphs of {n_nodes}; give graphs of "
+                "the same nodes, made with aligned=True."
             )
         if names is None or graphs.node_names is None or graphs.node_names == names:
             return
@@ -120,6 +152,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         raise ValueError(
             f"the nodes are not those that were learnt from ({different}); bring them into the same order."
         )
+
+
+def size_of(graphs: GraphSet) -> int | None:
+    """Return the number of nodes that aligned graphs have; None where there are none, or not aligned."""
+    return int(graphs.n_nodes[0]) if graphs.aligned and len(graphs) else None
 
 
 def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:

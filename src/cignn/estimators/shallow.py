@@ -168,10 +168,7 @@ class ShallowGraphClassifier(GraphClassifier):
         self.pipeline_ = pipeline
         self.classes_ = classes
         self.settings_ = settings | {"temperature": temperature}
-        self.n_features_in_ = graphs.n_features
-        self.n_nodes_ = int(graphs.n_nodes[0]) if settings["features"] == "connectivity" else None
-        self.node_names_ = graphs.node_names
-        self.training_digest_ = graphs.digest()
+        self._remember(graphs, labels)
         return self
 
     def _settings(self, graphs: GraphSet) -> dict[str, Any]:
@@ -196,11 +193,6 @@ class ShallowGraphClassifier(GraphClassifier):
         X = self._check_fitted(X)
         if not len(X):
             return np.empty((0, len(self.classes_)))
-        if self.n_nodes_ is not None and not (X.aligned and X.n_nodes[0] == self.n_nodes_):
-            kind = f"aligned graphs of {X.n_nodes[0]} nodes" if X.aligned else "graphs that are not aligned"
-            raise ValueError(
-                f"got {kind}, {type(self).__name__} learnt from aligned graphs of {self.n_nodes_}."
-            )
         vectors = VECTORS[self.settings_["features"]](X)
         if not hasattr(self.pipeline_, "predict_proba"):
             return softmax(self.settings_["temperature"] * _decisions(self.pipeline_, vectors), axis=1)
@@ -211,7 +203,7 @@ class ShallowGraphClassifier(GraphClassifier):
     def save(self, path: str | Path) -> None:
         """Write the fitted model into a folder: the pipeline by skops, everything else as JSON."""
         self._check_is_fitted()
-        write_pipeline(path, self._config() | {"n_nodes": self.n_nodes_}, self.pipeline_)
+        write_pipeline(path, self._config(), self.pipeline_)
 
     @classmethod
     def _read(cls, path: Path) -> Any:
@@ -220,7 +212,6 @@ class ShallowGraphClassifier(GraphClassifier):
     @classmethod
     def _from_saved(cls, config: dict[str, Any], content: Any) -> Self:
         estimator = cls._from_config(config)
-        estimator.n_nodes_ = config["n_nodes"]
         if not isinstance(content, Pipeline) or len(content[-1].classes_) != len(estimator.classes_):
             raise ValueError("the pipeline is another's")
         estimator.pipeline_ = content

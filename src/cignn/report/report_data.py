@@ -16,6 +16,7 @@ from cignn import __version__
 from cignn._progress import track
 from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
+from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.faithfulness import heaviest_shares
 from cignn.evaluation.findings import Audit
@@ -130,9 +131,12 @@ class ReportData:
 
     @property
     def scored(self) -> np.ndarray:
-        """(g,) bool: labelled and, where that is known, not trained on."""
-        labelled = self.truth >= 0
-        return labelled if self.held_out is None else labelled & np.asarray(self.held_out, bool)
+        """(g,) bool: labelled and not trained on; all that have labels where all were trained on.
+
+        Nothing is scored where it is not known what the model was trained on.
+        """
+        known = np.full(len(self.graphs), self.trained_on) if self.held_out is None else self.held_out
+        return (self.truth >= 0) & np.asarray(known, bool)
 
 
 def report_of(
@@ -161,8 +165,8 @@ def report_of(
     results : rows of `evaluate` on these data, the baselines among them
     audit : what `audit` found in the cohort
     explanations : of the graphs, from `make_explainer`, where the model has no ``explain`` of its own
-    held_out : (g,) bool, graphs the model was not trained on; only these are scored. A `CohortClassifier`
-        knows by itself whom of a cohort it was trained on
+    held_out : (g,) bool, graphs the model was not trained on; only these are scored. Classifiers of this
+        package know by themselves what they were trained on; where nothing is known, nothing is scored
     class_names : label → name, for instance ``{0: "TD", 1: "ASD"}``
     exclusions : lines on who was left out and why
     random_state : of the edges taken away by chance
@@ -187,6 +191,9 @@ def report_of(
             )
         explanations = classifier.explain(graphs)
     probabilities = np.asarray(classifier.predict_proba(graphs))
+    if held_out is None and isinstance(classifier, GraphClassifier):
+        seen = classifier.trained_on(graphs)
+        held_out = None if seen is None else ~seen
     digest = getattr(classifier, "training_digest_", None)
     same = digest is not None and digest == graphs.digest()
     all_seen = same if held_out is None else not np.any(held_out)
