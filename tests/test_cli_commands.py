@@ -18,7 +18,7 @@ from cignn import load_cohort, load_model, report
 from cignn.cli import app
 from cignn.cli.explain import draw, file_names
 from cignn.cli.settings import as_value, to_toml
-from cignn.datasets import aal116, make_ba2motifs
+from cignn.datasets import aal116, make_ba2motifs, make_cohort
 from cignn.evaluation import Store
 from cignn.explanations import Explanation
 from commands import ALL, Result, write_studies
@@ -80,6 +80,12 @@ def test_fit_keeps_all_that_new_subjects_need(here: Path) -> None:
     assert model.pipeline_[0].kind == "tangent" and model.pipeline_[2].density == 0.5
     assert model.roi_names_[3] == "region 3" and set(model.atlas_.systems) > {"network-1"}
     assert model.predict_proba(new).shape == (4, 2)
+
+
+def test_the_largest_share_can_be_held_out(call: Call, here: Path) -> None:
+    result = call("fit", "my_study", "--out", "small", "--method", "lasso", "--hold-out", "0.8", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["held_out"] == 29
 
 
 def test_settings_are_written_beside_the_model_and_read_again(call: Call, here: Path) -> None:
@@ -186,7 +192,9 @@ def test_graphs_that_a_model_was_trained_on_are_not_scored(call: Call, here: Pat
     adj = np.stack([graphs.edge_matrix(i) for i in range(60)])
     parts = {"chance.npz": slice(None), "seen.npz": slice(40), "unseen.npz": slice(40, None)}
     for file, part in parts.items():  # labels that no model can know of graphs it has not seen
-        np.savez(file, adj=adj[part], x=np.ones((60, 25, 1))[part], y=rng.permutation(np.arange(60) % 2)[part])
+        np.savez(
+            file, adj=adj[part], x=np.ones((60, 25, 1))[part], y=rng.permutation(np.arange(60) % 2)[part]
+        )
     assert call("fit", "seen.npz", "--out", "forest", "--method", "random-forest", "--json").code == 0
     told = json.loads(call("predict", "forest", "chance.npz", "--json").out)
     assert [row["trained_on"] for row in told["predictions"]] == [True] * 40 + [False] * 20
@@ -212,6 +220,22 @@ def test_the_report_of_graphs_scores_those_not_trained_on(call: Call, here: Path
     for _ in range(2):  # the second time the model is there already
         assert call("report", "graph_results", "--out", "graphs.html", "--json").code == 0
         assert "Scored on 4 graphs that it was not trained on." in (here / "graphs.html").read_text()
+
+
+def test_labels_of_another_name_are_read_wherever_they_are(call: Call, here: Path) -> None:
+    cohort = make_cohort(24, 8, kind="matrices", n_edges=4, effect=0.8, random_state=0)
+    np.savez("own.npz", matrices=cohort.matrices, diag=cohort.y)
+    np.savez("new.npz", matrices=cohort.matrices)
+    words = "fit own.npz --label diag --out own_model --hold-out 0.5 --method lasso --json"
+    assert call(*words.split()).code == 0
+    told = json.loads(call("predict", "own_model", "own.npz", "--json").out)
+    assert [row["label"] for row in told["predictions"]] == cohort.y.tolist() and told["scores"]
+    assert "label" not in json.loads(call("predict", "own_model", "new.npz", "--json").out)["predictions"][0]
+    words = "evaluate own.npz --label diag --methods ci-gnn --set epochs=1 --set members=1 --out own_results"
+    assert call(*words.split()).code == 0
+    result = call("report", "own_results", "--out", "own.html", "--json")
+    assert result.code == 0, result.err
+    assert "Scored on 5 subjects that it was not trained on." in (here / "own.html").read_text()
 
 
 # ------------------------------------------------------------------ evaluations
@@ -308,6 +332,7 @@ BAD = {
     "a misspelt reader option": ("fit my_study --load constant_roi=zero", "did you mean constant_rois?"),
     "a misspelt format": ("fit my_study --format cohrt", "did you mean cohort?"),
     "density out of range": ("fit my_study --density 3", "'--density'"),
+    "nearly everyone held out": ("fit my_study --hold-out 0.9", "0.9 is not in the range 0.0<=x<=0.8"),
     "covariates without combat": ("fit my_study --covariates age", "add --combat"),
     "no label": ("fit new_subjects", "has no column 'label'"),
     "a model in the way": ("fit my_study --out my_study", "not a model folder"),

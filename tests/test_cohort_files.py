@@ -215,6 +215,61 @@ def test_names_of_rois(tmp_path: Path) -> None:
     assert got.roi_names == atlas.names and got.atlas == atlas
 
 
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+def test_regions_in_another_order_are_brought_into_one(tmp_path: Path, kind: str) -> None:
+    write_study(tmp_path, n=0, kind=kind)
+    for i in range(N):
+        data = values(i) if kind == "series" else np.corrcoef(values(i), rowvar=False)
+        whole = pd.DataFrame(data, columns=NAMES, index=NAMES if kind == "matrices" else None)
+        if i == 5:
+            whole = whole.iloc[:, ::-1] if kind == "series" else whole.iloc[::-1, ::-1]
+        whole.to_csv(tmp_path / kind / f"sub-{i:03d}.csv", index=kind == "matrices")
+    got = load_cohort(tmp_path)
+    assert got.roi_names == NAMES
+    for i in range(N):
+        want = values(i) if kind == "series" else np.corrcoef(values(i), rowvar=False)
+        np.testing.assert_allclose(got[i].series if kind == "series" else got[i].matrix, want, atol=1e-6)
+    turned = load_cohort(tmp_path, atlas=Atlas(NAMES[::-1]))
+    assert turned.roi_names == NAMES[::-1]
+    one, other = (c[2].series if kind == "series" else c[2].matrix for c in (got, turned))
+    np.testing.assert_array_equal(other, one[:, ::-1] if kind == "series" else one[::-1, ::-1])
+
+
+def test_files_of_other_regions_are_named(tmp_path: Path) -> None:
+    write_study(tmp_path, n=0)
+    for i in range(N):
+        names = [*NAMES[:-1], "elsewhere"] if i == 5 else NAMES
+        pd.DataFrame(values(i), columns=names).to_csv(tmp_path / "series" / f"sub-{i:03d}.csv", index=False)
+    words = (
+        r"other regions than most do in sub-005 \(elsewhere instead of roi5\); pass mixed_rois=\"drop_subject"
+    )
+    with pytest.raises(ValueError, match=words) as error:
+        load_cohort(tmp_path)
+    assert "\n" not in str(error.value)
+    left = load_cohort(tmp_path, mixed_rois="drop_subject")
+    assert len(left) == N - 1 and "sub-005" not in left.subjects and left.roi_names == NAMES
+    np.save(tmp_path / "series" / "sub-005.npy", values(5))
+    (tmp_path / "series" / "sub-005.csv").unlink()
+    assert len(load_cohort(tmp_path)) == N, "a file without names is taken to be like the others"
+    pd.DataFrame(values(1), columns=NAMES[::-1]).to_csv(tmp_path / "series" / "sub-001.csv", index=False)
+    with pytest.raises(ValueError, match="in different orders, with sub-005 without a header; name every"):
+        load_cohort(tmp_path)
+
+
+def test_sites_that_are_missing(tmp_path: Path) -> None:
+    write_study(tmp_path, table(site=["NA", *SITES[1:]]))
+    got = load_cohort(tmp_path, missing_sites="own_site")
+    assert got.sites.tolist() == ["unknown", *SITES[1:]]
+    write_study(tmp_path, table(site=["n/a", ""] * 4))
+    assert load_cohort(tmp_path).sites is None, "nobody has a site"
+    for gone in (None, np.nan, "n/a"):
+        made = Cohort(matrices=np.stack([np.corrcoef(values(i), rowvar=False) for i in range(4)]),
+                      sites=np.array(["A", gone, "B", "B"], object))  # fmt: skip
+        with pytest.raises(ValueError, match="no site for sub-0002; pass missing_sites="):
+            check_cohort(made)
+        assert check_cohort(made, missing_sites="drop_subject").sites.tolist() == ["A", "B", "B"]
+
+
 def test_another_table_and_turned_files(tmp_path: Path) -> None:
     write_study(tmp_path, n=0)
     (tmp_path / "participants.tsv").rename(tmp_path / "people.tsv")
@@ -271,6 +326,7 @@ def frame(**change: Any) -> Callable[[Path], None]:
 
 
 LABELS = table()["label"].tolist()
+SITES = table()["site"].tolist()
 IDS = table()["participant_id"].tolist()
 # what is wrong: how it comes about, the words, and for each remedy who is left
 BAD: dict[str, tuple[Callable[[Path], None], str, dict[str, int]]] = {
@@ -289,6 +345,8 @@ BAD: dict[str, tuple[Callable[[Path], None], str, dict[str, int]]] = {
                  {"missing_labels=drop_subject": 7, "missing_labels=keep": 8}),
     "no number": (frame(label=["", *[0, 1, 1, 0, 1, 0, 1]]), "no label for sub-000",
                   {"missing_labels=drop_subject": 7}),
+    "no site": (frame(site=["n/a", "", *SITES[2:]]), "no site for sub-000, sub-001; pass missing_sites=",
+                {"missing_sites=drop_subject": 6, "missing_sites=own_site": 8}),
     "one class": (frame(label=["x"] * 8), r"all labels are x \(8 subjects\), expected at least two",
                   {"one_class=keep": 8, "label=site": 8}),
     "id twice": (frame(participant_id=[*IDS[:7], IDS[0]]), "same id stands more than once for sub-000; pass",

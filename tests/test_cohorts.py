@@ -160,6 +160,7 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path, kind: str, y: np.ndarray |
         lambda c: cohort(edge_truth=None),
         lambda c: cohort(covariates={"age": np.ones(12)}),
         lambda c: Cohort([s + (i == 3) for i, s in enumerate(c.series)], y=c.y),
+        lambda c: c._with(zeros_mean_absent=True),
     ],
 )
 def test_digest_tells_cohorts_apart(other: Callable[[Cohort], Cohort]) -> None:

@@ -518,7 +518,9 @@ def test_nodes_in_another_order_are_refused(name: str) -> None:
 def test_a_model_of_aligned_graphs_refuses_other_nodes(name: str) -> None:
     model, adj = fitted(name, "aligned"), np.ones((2, 6, 6))
     more = GraphSet.from_arrays(np.ones((2, 7, 7)), np.ones((2, 7, 3)), aligned=True)
-    with pytest.raises(ValueError, match=r"got aligned graphs of 7 nodes, .* learnt from aligned graphs of 6;"):
+    with pytest.raises(
+        ValueError, match=r"got aligned graphs of 7 nodes, .* learnt from aligned graphs of 6;"
+    ):
         model.predict(more)
     with pytest.raises(ValueError, match=r"got graphs that are not aligned, .* learnt from aligned"):
         model.predict(GraphSet.from_arrays(adj, np.ones((2, 6, 3))))

@@ -41,7 +41,7 @@ def fit(
     hold_out: Annotated[
         float,
         typer.Option(
-            min=0.0, max=0.9, help="Share of subjects kept out of training and scored.", metavar="SHARE"
+            min=0.0, max=0.8, help="Share of subjects kept out of training and scored.", metavar="SHARE"
         ),
     ] = 0.0,
     seed: opt.Seed = 0,

@@ -88,7 +88,7 @@ def read_data(
             "atlas": read_atlas(atlas, path),
         } | options
         if new:
-            options = {"missing_labels": "keep", "one_class": "keep"} | options
+            options = {"missing_labels": "keep", "missing_sites": "own_site", "one_class": "keep"} | options
     elif atlas is not None:
         raise typer.BadParameter(
             f"is for cohorts of one's own; {kind} data have theirs.", param_hint="'--atlas'"
@@ -138,18 +138,22 @@ def kind_of(path: Path, format: str = "auto") -> str:
     if format != "auto":
         return format
     if path.is_file():
-        import zipfile
-
-        if path.suffix == ".npz" and zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as file:
-                names = set(file.namelist())
-            return "ba2motifs" if {"adj.npy", "x.npy"} <= names else "cohort"
-        return "cohort"
+        return "ba2motifs" if {"adj", "x"} <= arrays_in(path) else "cohort"
     if any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt")):
         return "tu"
     if (path / "ts_aal.npz").is_file() or any(path.glob("[Pp]henotypic*.csv")):
         return "abide"
     return "ba2motifs" if (path / "ba2motifs.npz").is_file() else "cohort"
+
+
+def arrays_in(path: Path) -> set[str]:
+    """Return the names of the arrays of an .npz file; none where it is no such file."""
+    import zipfile
+
+    if path.suffix != ".npz" or not zipfile.is_zipfile(path):
+        return set()
+    with zipfile.ZipFile(path) as file:
+        return {name.removesuffix(".npy") for name in file.namelist()}
 
 
 def name_of(path: Path) -> str:
@@ -161,8 +165,10 @@ def _label(path: Path, label: str | None, options: Mapping[str, Any]) -> str | N
     """The column of the labels where there is one."""
     from cignn.datasets.participants import participants_table
 
-    if label is None or path.is_file():
-        return label if label == "label" else None
+    if label is None or (label == "label" and path.is_file()):
+        return label
+    if path.is_file():
+        return label if label in arrays_in(path) else None
     try:
         table, _ = participants_table(options.get("participants"), [path])
     except (OSError, ValueError):

@@ -16,6 +16,8 @@ from cignn.datasets.cohort import Cohort, SeriesStack
 logger = logging.getLogger(__name__)
 
 MAX_NAMES = 5
+MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}  # what tables write for a missing value
+UNKNOWN_SITE = "unknown"
 ROUNDING = 1e-4  # asymmetry of a matrix, relative to its largest value, that counts as rounding
 
 
@@ -30,6 +32,7 @@ class Checks:
     asymmetric: str = "raise"
     duplicates: str = "raise"
     missing_labels: str = "raise"
+    missing_sites: str = "raise"
     one_class: str = "raise"
     mixed_rois: str = "raise"
     missing: str = "raise"
@@ -51,6 +54,7 @@ ACTIONS = {
     "asymmetric": ("raise", "drop_subject", "symmetrise"),
     "duplicates": ("raise", "keep_first", "keep"),
     "missing_labels": ("raise", "drop_subject", "keep"),
+    "missing_sites": ("raise", "drop_subject", "own_site"),
     "one_class": ("raise", "keep"),
     "mixed_rois": ("raise", "drop_subject"),
     "missing": ("raise", "drop_subject"),
@@ -74,6 +78,8 @@ def check_cohort(cohort: Cohort, **options: Any) -> Cohort:
         "symmetrise" (the mean of both triangles; where one triangle is empty, the other one)
     duplicates : an id that stands twice, or identical data under two ids: "raise", "keep_first" or "keep"
     missing_labels : subjects without a label: "raise", "drop_subject" or "keep"
+    missing_sites : subjects without a site where others have one: "raise", "drop_subject" or "own_site" (they
+        become the site "unknown"); where nobody has one the cohort has no sites
     one_class : all labels equal: "raise" or "keep"
     mixed_rois, missing : met while files are read, see `load_cohort`
 
@@ -140,8 +146,17 @@ def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort
         unknown = pd.isna(pd.Series(cohort.y)).to_numpy()
         act("missing_labels", unknown, f"no label for {these(unknown)}")
 
+    nowhere = _missing(cohort.sites, len(cohort))
+    own_site = not nowhere.all() and act("missing_sites", nowhere, f"no site for {these(nowhere)}")
+
     if problems:
         raise ValueError("\n".join(problems))
+    if nowhere.all() and cohort.sites is not None:
+        cohort = cohort._with(sites=None)
+    elif own_site:
+        cohort = cohort._with(
+            sites=np.where(nowhere, UNKNOWN_SITE, np.asarray(cohort.sites, object)).astype(str)
+        )
     if zero_values or mirror or (repair_rois and checks.constant_rois == "zero"):
         cohort = _repaired(cohort, zero_values, constant if checks.constant_rois == "zero" else None, own)
     if repair_rois and checks.constant_rois == "drop_roi":
@@ -197,6 +212,14 @@ def _constant(data: np.ndarray, is_series: bool) -> np.ndarray:
         return high - low <= 1e-6 * np.maximum(np.abs(low), np.abs(high))
     connected = (data != 0) & ~np.eye(len(data), dtype=bool)
     return ~(connected.any(0) | connected.any(1))
+
+
+def _missing(column: np.ndarray | None, n: int) -> np.ndarray:
+    """(n,) True where a column of words says nothing; everywhere where there is no column."""
+    if column is None:
+        return np.ones(n, bool)
+    values = pd.Series(column)
+    return (values.isna() | values.astype(str).str.strip().str.lower().isin(MISSING)).to_numpy()
 
 
 def _asymmetry(matrix: np.ndarray) -> float:

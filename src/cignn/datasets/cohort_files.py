@@ -69,9 +69,10 @@ def load_cohort(
     verbose : 1 shows a progress bar
     **checks : what to do about bad subjects, "raise" by default, all described at `check_cohort`:
         ``non_finite``, ``constant_rois``, ``short_series``, ``min_length``, ``asymmetric``, ``duplicates``,
-        ``missing_labels``, ``one_class``; and, while reading, ``missing`` (ids of the table without a file,
-        or files without a line in the table) and ``mixed_rois`` (files with another number of ROIs than
-        the others), each "raise" or "drop_subject"
+        ``missing_labels``, ``missing_sites``, ``one_class``; and, while reading, ``missing`` (ids of the
+        table without a file, or files without a line in the table) and ``mixed_rois`` (files with another
+        number of ROIs than the others, or other names in their headers), each "raise" or "drop_subject";
+        headers with the same names in another order are brought into one
 
     Returns
     -------
@@ -157,6 +158,9 @@ def _from_files(
         frame["participant_id"], tables, folder, n_rois or (len(atlas) if atlas else None), rules
     )
     frame, tables = frame[keep].reset_index(drop=True), [t for t, k in zip(tables, keep, strict=True) if k]
+    keep = _same_names(frame["participant_id"], tables, folder, rules)
+    frame, tables = frame[keep].reset_index(drop=True), [t for t, k in zip(tables, keep, strict=True) if k]
+    tables = _in_one_order(frame["participant_id"], tables, folder, atlas)
     names = [table.names for table in tables]
     shared = names[0] if names[0] is not None and all(n == names[0] for n in names) else None
     if shared is not None and len(set(shared)) < len(shared):
@@ -212,3 +216,55 @@ def _same_rois(
         raise ValueError(f"{line}; {advice}, or give n_rois= the right number.")
     logger.info("dropped: %s (mixed_rois='drop_subject')", line)
     return fits
+
+
+def _same_names(subjects: Sequence[str], tables: list[RoiTable], folder: Path, rules: Checks) -> np.ndarray:
+    """(n,) whose header names the regions that most headers name, in any order; no header is no objection."""
+    named = [None if table.names is None else tuple(sorted(table.names)) for table in tables]
+    counts = Counter(names for names in named if names is not None)
+    usual = counts.most_common(1)[0][0] if counts else None
+    fits = np.array([names is None or names == usual for names in named])
+    if usual is None or fits.all():
+        return fits
+    wrong = [
+        f"{name} ({_first_without(names, usual)} instead of {_first_without(usual, names)})"
+        for name, names in zip(subjects, named, strict=True)
+        if names is not None and names != usual
+    ]
+    line = f"{folder}: headers name other regions than most do in {name_some(wrong)}"
+    if rules.mixed_rois == "raise":
+        raise ValueError(f"{line}; {remedy('mixed_rois')}, or give all files the same names.")
+    logger.info("dropped: %s (mixed_rois='drop_subject')", line)
+    return fits
+
+
+def _first_without(names: Sequence[str], others: Sequence[str]) -> str:
+    """The first name that is not, or not as often, among the others."""
+    return next(iter(Counter(names) - Counter(others)))
+
+
+def _in_one_order(
+    subjects: Sequence[str], tables: list[RoiTable], folder: Path, atlas: Atlas | None
+) -> list[RoiTable]:
+    """Bring regions into one order, the atlas's where headers give its names, else the first header's."""
+    headers = [table.names for table in tables if table.names is not None]
+    if not headers:
+        return tables
+    wanted = headers[0] if atlas is None or sorted(atlas.names) != sorted(headers[0]) else atlas.names
+    if all(names == wanted for names in headers):
+        return tables
+    without = [name for name, table in zip(subjects, tables, strict=True) if table.names is None]
+    if without or len(set(wanted)) < len(wanted):
+        who = f"{name_some(without)} without a header" if without else "some names twice"
+        raise ValueError(
+            f"{folder}: headers give the regions in different orders, with {who}; name every region once in "
+            "every file."
+        )
+    square = folder.name == "matrices"
+    return [_reordered(table, wanted, square) for table in tables]
+
+
+def _reordered(table: RoiTable, wanted: list[str], square: bool) -> RoiTable:
+    assert table.names is not None
+    order = [table.names.index(name) for name in wanted]
+    return RoiTable(table.values[np.ix_(order, order)] if square else table.values[:, order], wanted)

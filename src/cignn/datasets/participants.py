@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn.datasets.cohort_checks import Checks, clean_labels, logger, name_some, remedy
+from cignn.datasets.cohort_checks import MISSING, Checks, clean_labels, logger, name_some, remedy
 
 TABLES = ("participants.tsv", "participants.csv")
-MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}
 # names under which tables hold the same thing, the one used here first
 COLUMNS = {
     "participant_id": ("participant_id", "participant", "subject_id", "subject", "sub_id", "id"),

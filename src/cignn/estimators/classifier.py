@@ -140,7 +140,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
                 f"graphs have {graphs.n_features} node features, {type(self).__name__} expects {n_features}."
             )
         if n_nodes is not None and len(graphs) and size_of(graphs) != n_nodes:
-            kind = f"aligned graphs of {size_of(graphs)} nodes" if graphs.aligned else "graphs that are not aligned"
+            kind = (
+                f"aligned graphs of {size_of(graphs)} nodes"
+                if graphs.aligned
+                else "graphs that are not aligned"
+            )
             raise ValueError(
                 f"got {kind}, {type(self).__name__} learnt from aligned graphs of {n_nodes}; give graphs of "
                 "the same nodes, made with aligned=True."
