@@ -31,6 +31,7 @@ from cignn.estimators.settings import training_settings
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch
 from cignn.nn import GraphModel, GraphOutput
+from cignn.nn.edge_network import EdgeNetwork
 
 # ------------------------------------------------- the recipe, followed by a dummy
 
@@ -558,6 +559,23 @@ def test_the_epoch_is_chosen_on_an_eval_set(name: str) -> None:
 def test_an_eval_set_is_accepted_by_all(name: str) -> None:
     graphs = graphs_of("ragged")
     assert make(name).fit(graphs, eval_set=other_graphs("ragged")).predict(graphs).shape == (48,)
+
+
+@on_both
+@pytest.mark.parametrize("name", NEURAL)
+def test_explainers_can_ask_for_both_directions_of_an_edge(name: str, kind: str) -> None:
+    network: Any = fitted(name, kind).network_
+    batch = graphs_of(kind).batch()
+    torch.manual_seed(0)
+    weights = torch.rand_like(batch.adj).requires_grad_()
+    logits = network.read(batch, weights)
+    inside = [getattr(member, "classifier", None) for member in getattr(network, "members", [network])]
+    if any(isinstance(one, EdgeNetwork) for one in inside):  # others pass messages along directions
+        torch.testing.assert_close(network.read(batch, weights.transpose(1, 2)), logits)
+    (grad,) = torch.autograd.grad(logits[:, 0].sum(), weights)
+    there = (torch.triu(grad) != 0).sum()
+    back = (torch.tril(grad) != 0).sum()
+    assert 0.8 < back / there < 1.25, "neither direction is deaf"
 
 
 @on_both

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from scipy import stats
 
+from cignn._storage import positions
 from cignn.graphs import GraphSet
 
 if TYPE_CHECKING:
@@ -129,10 +130,7 @@ class Explanations:
                 self.graphs.edge_values(i) if self.graphs.weighted else None,
                 self.graphs.node_meta.get("system"),
             )
-        if not isinstance(key, slice):
-            key = np.asarray(key)
-            key = key if key.size else key.astype(int)  # an empty list picks no explanation
-        index = np.arange(len(self))[key]
+        index = positions(key, len(self))
         return Explanations(
             self.graphs[index],
             [self.edge_weights[i] for i in index],

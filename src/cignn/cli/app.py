@@ -7,7 +7,6 @@ import os
 import re
 import sys
 import warnings
-from difflib import get_close_matches
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cignn import __version__
+from cignn._words import likest
 from cignn.cli.screen import complain
 
 # as people meet them
@@ -127,8 +127,8 @@ def _usage(error: Exception) -> int:
     option = getattr(error, "option_name", None)
     if option and context is not None:
         known = [name for param in context.command.params for name in param.opts if name.startswith("--")]
-        close = get_close_matches(str(option), known, 1)
-        message += f"; did you mean {close[0]}?" if close else ""
+        close = likest(option, known)
+        message += "" if close is None else f"; did you mean {close}?"
     path = context.command_path if context is not None else "cignn"
     complain("error", f"{message if message.endswith('?') else message + '.'} See '{path} --help'.")
     return 2

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cignn._progress import track, working
+from cignn._words import meant
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.predict import own_scores, prediction_table, read_new, tell_scores
@@ -126,10 +127,7 @@ def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quie
                 return classifier.explain(graphs)
         explainer = "gnn-explainer"
     if explainer not in EXPLAINERS:
-        from difflib import get_close_matches
-
-        close = get_close_matches(explainer, EXPLAINERS, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(EXPLAINERS)}."
+        hint = meant(explainer, EXPLAINERS)
         raise typer.BadParameter(f"there is no explainer '{explainer}'; {hint}", param_hint="'--explainer'")
     if not isinstance(classifier, NeuralGraphClassifier) and explainer not in (
         "random",

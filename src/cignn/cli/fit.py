@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cignn._progress import working
+from cignn._words import meant
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.reading import check_folder, kind_of, read_data
@@ -168,8 +168,7 @@ def cohort_model(classifier: Any, cohort: Cohort, *choices: Any) -> CohortClassi
 def check_kind(connectivity: str | None) -> None:
     """Refuse an unknown kind of connectivity before anything is read."""
     if connectivity is not None and connectivity not in opt.KINDS:
-        close = get_close_matches(connectivity, opt.KINDS, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(opt.KINDS)}."
+        hint = meant(connectivity, opt.KINDS)
         raise typer.BadParameter(f"there is no '{connectivity}'; {hint}", param_hint="'--connectivity'")
 
 

@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from cignn._words import meant
 from cignn.cli.options import FORMATS
 from cignn.cli.screen import complain
 
@@ -132,8 +132,7 @@ def kind_of(path: Path, format: str = "auto") -> str:
             f"{path} does not exist; give a cohort's folder or .npz file, or a TU folder."
         )
     if format not in FORMATS:
-        close = get_close_matches(format, FORMATS, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(FORMATS)}."
+        hint = meant(format, FORMATS)
         raise typer.BadParameter(f"there is no format '{format}'; {hint}", param_hint="'--format'")
     if format != "auto":
         return format
@@ -185,8 +184,7 @@ def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], kind:
     known = [*named, *(field.name for field in fields(Checks) if open_ended and field.name not in named)]
     for name in options:
         if name not in known:
-            close = get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known) or 'none'}."
+            hint = meant(name, known)
             raise typer.BadParameter(f"{kind} data have no option '{name}'; {hint}", param_hint="'--load'")
 
 

@@ -6,13 +6,13 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from cignn import __version__
+from cignn._words import meant
 
 FILE = "settings.toml"
 TABLES = {"model": "set", "load": "load"}  # tables of the file → options that take NAME=VALUE
@@ -53,10 +53,9 @@ def _defaults(context: typer.Context, values: Mapping[str, Any], path: Path) -> 
             continue
         wanted = key.replace("-", "_")
         if wanted not in known or wanted in UNWRITTEN:
-            close = get_close_matches(wanted, known, 1)
-            hint = f"; did you mean {close[0]}?" if close else f". There are {', '.join(known)}."
             raise typer.BadParameter(
-                f"'{path}': {context.command.name} has no setting {key!r}{hint}", param_hint="'--config'"
+                f"'{path}': {context.command.name} has no setting {key!r}; {meant(wanted, known)}",
+                param_hint="'--config'",
             )
         many = isinstance(value, list) and known[wanted] not in _lists(context)
         out[known[wanted]] = ",".join(map(str, value)) if many else value

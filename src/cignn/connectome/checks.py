@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from cignn._words import name_some
 from cignn.datasets.cohort import Cohort
 
 
@@ -23,7 +23,7 @@ def check_cohort_input(X: Any, step: str, matrices: bool = False) -> None:
     bad = ~np.isfinite(X.matrices).all(axis=(1, 2))
     if bad.any():
         raise ValueError(
-            f"NaN or infinite values in the matrix of {name_some(X.subjects[bad], 5)}; repair or drop them."
+            f"NaN or infinite values in the matrix of {name_some(X.subjects[bad])}; repair or drop them."
         )
 
 
@@ -31,9 +31,3 @@ def check_rois(X: Cohort, n_rois: int) -> None:
     """Raise unless the cohort has as many ROIs as the one a step was fitted on."""
     if X.n_rois != n_rois:
         raise ValueError(f"fitted on {n_rois} ROIs, got a cohort with {X.n_rois}; use the same atlas.")
-
-
-def name_some(names: Sequence[Any] | np.ndarray, most: int) -> str:
-    """Return the first few names as text, and how many more there are."""
-    shown = ", ".join(str(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -10,7 +10,8 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from cignn.connectome.checks import check_cohort_input, check_rois, name_some
+from cignn._words import name_some
+from cignn.connectome.checks import check_cohort_input, check_rois
 from cignn.connectome.covariates import CovariateColumn
 from cignn.datasets.cohort import Cohort
 
@@ -114,7 +115,7 @@ class ComBat(TransformerMixin, BaseEstimator):
             strange = np.unique(sites[~known])
             raise ValueError(
                 f"{(~known).sum()} subjects come from sites that were not in the training cohort "
-                f"({name_some(strange, 5)}); pass unseen='pass' to leave them as they are or "
+                f"({name_some(strange)}); pass unseen='pass' to leave them as they are or "
                 f"unseen='grand_mean' to shift each such site to the training mean."
             )
         values = upper_triangle(X.matrices)  # type: ignore[arg-type]
@@ -150,7 +151,7 @@ class ComBat(TransformerMixin, BaseEstimator):
         if absent:
             have = ", ".join(map(str, X.covariates.columns)) or "none"
             raise ValueError(
-                f"the cohort has no covariate {name_some(absent, 5)} (it has {have}); add it or choose "
+                f"the cohort has no covariate {name_some(absent)} (it has {have}); add it or choose "
                 f"others with covariates=(…)."
             )
 
@@ -158,7 +159,7 @@ class ComBat(TransformerMixin, BaseEstimator):
         column = X.covariates[name]
         if self.missing == "raise" and column.isna().any():
             raise ValueError(
-                f"{name} is missing for {name_some(X.subjects[column.isna()], 5)}; drop the subjects, pass "
+                f"{name} is missing for {name_some(X.subjects[column.isna()])}; drop the subjects, pass "
                 f"missing='mean', or leave {name} out of covariates."
             )
         return column

@@ -12,7 +12,8 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from cignn._progress import track, working
-from cignn.connectome.checks import check_cohort_input, check_rois, name_some
+from cignn._words import name_some
+from cignn.connectome.checks import check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
 
 KINDS = ("correlation", "partial", "tangent", "covariance")
@@ -190,7 +191,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
             ]
             raise ValueError(
                 f"{len(who)} subjects have constant ROIs, whose correlations are undefined: "
-                f"{name_some(subjects, 5)}; drop the subjects or pass constant_rois='zero'."
+                f"{name_some(subjects)}; drop the subjects or pass constant_rois='zero'."
             )
         return constant
 

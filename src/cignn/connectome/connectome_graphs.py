@@ -72,7 +72,6 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
         self._check(X)
         check_rois(X, getattr(self, "n_rois_", X.n_rois))
         weights = self._weights(X)
-        truth = X.edge_truth
         node_meta = {}
         if X.atlas is not None:
             node_meta = {"system": X.atlas.systems, "coordinates": X.atlas.coordinates}
@@ -82,7 +81,7 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
             X.y,
             groups=X.sites,
             node_names=X.roi_names,
-            edge_truth=None if truth is None else np.broadcast_to(truth, weights.shape),
+            edge_truth=X.edge_truth,
             meta={
                 "subject": X.subjects,
                 **{str(name): X.covariates[name].to_numpy() for name in X.covariates},

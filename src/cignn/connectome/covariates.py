@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from cignn.connectome.checks import name_some
+from cignn._words import name_some
 
 
 class CovariateColumn(NamedTuple):
@@ -41,8 +41,8 @@ class CovariateColumn(NamedTuple):
             strange = ~column.isin(self.levels).to_numpy() & ~absent
             if strange.any():
                 raise ValueError(
-                    f"{self.name} of {name_some(subjects[strange], 5)} is {column[strange].iloc[0]!r}, in "
-                    f"training it was one of {name_some(self.levels, 5)}; correct it or leave it out."
+                    f"{self.name} of {name_some(subjects[strange])} is {column[strange].iloc[0]!r}, in "
+                    f"training it was one of {name_some(self.levels)}; correct it or leave it out."
                 )
             values = (column.to_numpy()[:, None] == np.array(self.levels[1:], object)) - self.mean
         values = values.astype(np.float64)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._words import name_some
 from cignn.datasets._random import RandomState, as_generator
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import Checks, logger, name_some
+from cignn.datasets.cohort_checks import Checks, logger
 from cignn.datasets.cohort_files import checked, read_many
 from cignn.datasets.cohort_npz import read_arrays
 from cignn.datasets.participants import read_table, tidy

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._storage import positions
+
 # The nine systems with the colours the paper's figures give them (LaTeX's names as RGB).
 SYSTEMS = {
     "VN": "#000000",
@@ -80,9 +82,7 @@ class Atlas:
 
     def __getitem__(self, index: Any) -> Atlas:
         """Return the atlas of the regions at ``index`` (slice, mask or numbers), in that order."""
-        keep = np.arange(len(self))[index]
-        if keep.ndim != 1:
-            raise IndexError("index an atlas with a slice, a mask or an array of region numbers.")
+        keep = positions(index, len(self))
         coordinates = None if self.coordinates is None else self.coordinates[keep]
         systems = None if self.systems is None else self.systems[keep]
         return Atlas([self.names[i] for i in keep], coordinates, systems, self.colours)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn._storage import positions
 from cignn.datasets.atlas import Atlas
 
 
@@ -190,14 +191,7 @@ class Cohort:
                 None if self.sites is None else self.sites[i],
                 self.covariates.iloc[i].to_dict(),
             )
-        if not isinstance(key, slice):
-            key = np.asarray(key)
-            key = key if key.size else key.astype(int)  # an empty list picks no subject
-        index = np.arange(len(self))[key]
-        if index.ndim != 1:
-            raise IndexError(
-                f"index subjects with a number or in one dimension, got {index.ndim} dimensions."
-            )
+        index = positions(key, len(self))
         return self._with(
             series=None if self.series is None else self.series[index],
             matrices=None if self.matrices is None else self.matrices[index],

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from cignn._words import name_some
 from cignn.datasets.cohort import Cohort, SeriesStack
 
 logger = logging.getLogger(__name__)
 
-MAX_NAMES = 5
 MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}  # what tables write for a missing value
 UNKNOWN_SITE = "unknown"
 ROUNDING = 1e-4  # asymmetry of a matrix, relative to its largest value, that counts as rounding
@@ -179,13 +178,6 @@ def remedy(option: str) -> str:
     """Say which values of an option deal with a problem."""
     *others, last = [f'"{action}"' for action in ACTIONS[option] if action != "raise"]
     return f"pass {option}={', '.join(others)}{' or ' if others else ''}{last}"
-
-
-def name_some(names: Iterable[Any]) -> str:
-    """Name at most five, then say how many more there are."""
-    names = [str(name) for name in names]
-    more = len(names) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _constant_line(cohort: Cohort, constant: np.ndarray) -> str:

@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from cignn._progress import track
+from cignn._words import name_some
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import Checks, apply_checks, logger, name_some, remedy
+from cignn.datasets.cohort_checks import Checks, apply_checks, logger, remedy
 from cignn.datasets.cohort_npz import read_npz, was_saved
 from cignn.datasets.derivatives import from_scans, holds_scans
 from cignn.datasets.roi_files import ENDINGS, RoiTable, read_roi_file

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from cignn._words import name_some
 from cignn.datasets import participants as people
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.cohort_checks import Checks, name_some
+from cignn.datasets.cohort_checks import Checks
 
 
 def holds_scans(path: Path) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn.datasets.cohort_checks import MISSING, Checks, clean_labels, logger, name_some, remedy
+from cignn._words import name_some
+from cignn.datasets.cohort_checks import MISSING, Checks, clean_labels, logger, remedy
 
 TABLES = ("participants.tsv", "participants.csv")
 # names under which tables hold the same thing, the one used here first

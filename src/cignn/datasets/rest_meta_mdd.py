@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._words import name_some
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import Checks, logger, name_some
+from cignn.datasets.cohort_checks import Checks, logger
 from cignn.datasets.cohort_files import checked, read_many
 
 AAL = slice(0, 116)  # of the release's 1833 columns

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._words import name_some
 from cignn.datasets._random import RandomState, as_generator
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.cohort_checks import logger, name_some
+from cignn.datasets.cohort_checks import logger
 from cignn.datasets.cohort_files import load_cohort
 
 CONTROL, SCHIZOPHRENIA = 0, 4  # codes of the column diag

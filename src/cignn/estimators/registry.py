@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from cignn._words import nearest
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
@@ -44,14 +43,14 @@ ESTIMATORS: dict[str, Method] = {
 def make_estimator(name: str, **params: Any) -> GraphClassifier:
     """Make the classifier of that name, one of `ESTIMATORS`; ``params`` are those of its class."""
     if name not in ESTIMATORS:
-        raise ValueError(f"there is no classifier {name!r}{_nearest(name, ESTIMATORS)}")
+        raise ValueError(f"there is no classifier {name!r}{nearest(name, ESTIMATORS)}")
     method = ESTIMATORS[name]
     known = list(inspect.signature(method.estimator).parameters)
     for param in params:
         if param in method.settled:
             raise ValueError(f"{param} is settled by the name {name!r}; leave it out.")
         if param not in known:
-            raise ValueError(f"{name!r} has no parameter {param!r}{_nearest(param, known)}")
+            raise ValueError(f"{name!r} has no parameter {param!r}{nearest(param, known)}")
     return method.estimator(**method.settled, **params)
 
 
@@ -73,11 +72,3 @@ def load_model(path: str | Path) -> Any:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path} is damaged: config and weights do not fit ({line}).") from None
     return CohortClassifier._from_saved(path, classifier) if (path / PREPARATION).exists() else classifier
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """End a complaint about an unknown name."""
-    names = {other.lower().replace("_", "-"): other for other in known}
-    close = get_close_matches(str(name).lower().replace("_", "-"), names, 1)
-    hint = f"; did you mean {names[close[0]]!r}?" if close else "."
-    return f"{hint} There are {', '.join(names.values())}."

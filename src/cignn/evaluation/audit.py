@@ -7,12 +7,14 @@ tells the site: each becomes a `Finding` with its size and what to do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from cignn._words import name_some
 from cignn.datasets.cohort import Cohort
 from cignn.evaluation.findings import Audit, Finding
 from cignn.evaluation.probes import (
@@ -31,7 +33,7 @@ CLEAR = 3.0  # standard errors above chance from which a score is no accident
 NOTABLE, STRONG = 0.55, 0.65  # AUC of the label told from a covariate
 SITE_NOTABLE, MOTION_NOTABLE = 0.1, 0.3  # balanced accuracy above chance; rank correlation
 COVARIATES = ("age", "sex", "mean_fd")
-MOST = 3  # names given in a line
+_some = partial(name_some, most=3)  # names given in a line
 
 
 def audit(
@@ -292,8 +294,3 @@ def _motion_finding(probe: Probe | None) -> Finding:
         return Finding(name, "fine", probe.score, measure, message)
     advice = "clean the series for motion, exclude the worst scans, and check motion → label"
     return Finding(name, "warning", probe.score, measure, message, advice)
-
-
-def _some(names: Sequence[Any]) -> str:
-    shown = ", ".join(str(name) for name in names[:MOST])
-    return shown if len(names) <= MOST else f"{shown} and {len(names) - MOST} more"

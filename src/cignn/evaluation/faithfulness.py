@@ -63,16 +63,7 @@ def heaviest_edges(explanations: Explanations, share: float) -> list[np.ndarray]
     Which of equally heavy edges stay is decided by a fixed scramble of their node numbers: the same in every
     run and whatever the other graphs are, and no favour to the nodes that come first.
     """
-    (masks,) = heaviest_shares(explanations, [share])
-    return masks
-
-
-def heaviest_shares(explanations: Explanations, shares: Sequence[float]) -> Iterator[list[np.ndarray]]:
-    """Yield `heaviest_edges` of each share; the edges are ranked once for all."""
-    checked = [_checked_share(share) for share in shares]
-    ranks = edge_ranks(explanations)
-    for share in checked:
-        yield _first(explanations, ranks, share)
+    return _first(explanations, edge_ranks(explanations), _checked_share(share))
 
 
 def edge_ranks(explanations: Explanations) -> np.ndarray:
@@ -218,11 +209,29 @@ def _removed(
 ) -> np.ndarray:
     """(2, s): accuracy and probability of the target class, the first edges by ``ranks`` removed."""
     out = np.empty((2, len(shares)))
-    for k, share in enumerate(shares):
-        left = [~mask for mask in _first(explanations, ranks, share)]
-        after = classifier.predict_proba(explanations.graphs.with_edges(left))
+    for k, after in enumerate(probabilities_without(classifier, explanations, ranks, shares)):
         out[:, k] = (after.argmax(1) == target).mean(), after[np.arange(len(target)), target].mean()
     return out
+
+
+def probabilities_without(
+    classifier: Classifier,
+    explanations: Explanations,
+    ranks: np.ndarray,
+    shares: Sequence[float] | np.ndarray,
+    whole: np.ndarray | None = None,
+) -> Iterator[np.ndarray]:
+    """Yield, share by share, (g, classes) probabilities once the first edges by ``ranks`` are gone.
+
+    ranks : see `edge_ranks`; whole : the probabilities of the whole graphs, where they are known already.
+    """
+    for share in shares:
+        gone = _first(explanations, ranks, _checked_share(share))
+        if whole is not None and not any(mask.any() for mask in gone):
+            yield whole
+        else:
+            left = explanations.graphs.with_edges([~mask for mask in gone])
+            yield np.asarray(classifier.predict_proba(left))
 
 
 def _targets(classifier: Classifier, explanations: Explanations, y: np.ndarray | None) -> np.ndarray:

@@ -10,11 +10,12 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
+
+from cignn._words import nearest
 
 LARGEST = 0.25  # share of the other sites' scans that whole validation sites may take
 
@@ -231,13 +232,11 @@ PROTOCOLS: dict[str, type[Protocol]] = {p.name: p for p in (Holdout, KFold, Leav
 def make_protocol(name: str, **params: Any) -> Protocol:
     """Make the protocol of that name, one of `PROTOCOLS`: ``make_protocol("kfold", n_splits=5)``."""
     if name not in PROTOCOLS:
-        close = get_close_matches(str(name).lower(), PROTOCOLS, 1, 0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise ValueError(f"there is no protocol {name!r}{hint} There are {', '.join(PROTOCOLS)}.")
+        raise ValueError(f"there is no protocol {name!r}{nearest(name, PROTOCOLS)}")
     known = [f.name for f in fields(PROTOCOLS[name])]
     for param in params:
         if param not in known:
-            raise ValueError(f"{name!r} has no parameter {param!r}. There are {', '.join(known)}.")
+            raise ValueError(f"{name!r} has no parameter {param!r}{nearest(param, known)}")
     return PROTOCOLS[name](**params)
 
 

@@ -120,7 +120,7 @@ class OrphicX(NetworkExplainer):
         terms = {
             "flow": -self.flow_weight * flow,
             "adjacency": self.reconstruction * vae.reconstruction_loss(z, batch),
-            "kl": self.kl_weight * _kl(latent, batch),
+            "kl": self.kl_weight * latent.kl().sum(-1)[batch.mask].mean(),
             "size": self.size_weight * (share * mask).sum(),
             "entropy": self.entropy_weight * (share * binary_entropy(logits, mask)).sum(),
         }
@@ -203,9 +203,3 @@ class CausalVAE(nn.Module):
         logits = self.adjacency(z)
         loss = F.softplus(-logits)[there].mean() if there.any() else logits.sum() * 0
         return loss + (F.softplus(logits)[absent].mean() if absent.any() else logits.sum() * 0)
-
-
-def _kl(latent: Latent, batch: GraphBatch) -> Tensor:
-    """KL(q(Z) ‖ N(0, I)), a mean over real nodes."""
-    kl = 0.5 * (latent.mean.square() + (2 * latent.log_std).exp() - 1) - latent.log_std
-    return kl.sum(-1)[batch.mask].mean()

@@ -177,6 +177,8 @@ class CIGNN(GraphModel):
 
     def _pass(self, batch: GraphBatch, edge_weights: Tensor | None, x: Tensor) -> CIGNNOutput:
         """Do what `forward` does; the weights of pairs that are no edges, which nothing reads, stay in."""
+        if edge_weights is not None and isinstance(self.classifier, EdgeNetwork):
+            edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2  # it reads a pair once
         latent, z = self.encode(batch, edge_weights, x)
         alpha, beta = self._parts(z)
         if self.training and isinstance(self.classifier, EdgeNetwork):  # symmetric: one half is enough
@@ -216,10 +218,6 @@ class CIGNN(GraphModel):
         logits = self.classifier(x, adj, None if mask is None else torch.cat([mask, mask[some]]))
         return logits[: len(batch)], logits[len(batch) :]
 
-    def read(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Class logits (b, classes) of the graphs with their edges weighted."""
-        return self(batch, edge_weights).logits
-
     def evidence(self, batch: GraphBatch) -> Tensor:
         """(b, n, n) what the classifier reads of the edges before they are masked.
 
@@ -258,7 +256,7 @@ class CIGNN(GraphModel):
         """
         x = self.features(batch)
         out = self._pass(batch, None, x)
-        losses = {"classification": F.cross_entropy(out.logits, batch.y, self.class_weight)}  # type: ignore[arg-type]
+        losses = {"classification": self.cross_entropy(out.logits, batch)}
         share = 1 - losses["classification"].detach() / self.label_entropy
         explained = ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
         if out.rest_logits is not None:
@@ -285,11 +283,10 @@ class CIGNN(GraphModel):
         x = self.features(batch) if x is None else x
         features = self.decoders["features"].distance(z, x, batch.padding)  # type: ignore[operator]
         adjacency = self.decoders["adjacency"].distance(z, batch.edges, batch.padding)  # type: ignore[operator]
-        kl = 0.5 * (latent.mean.square() + (2 * latent.log_std).exp() - 1) - latent.log_std
         return {
             "features": features.mean(),
             "adjacency": adjacency.mean(),
-            "kl": _node_mean(kl, batch).sum(1).mean(),
+            "kl": _node_mean(latent.kl(), batch).sum(1).mean(),
         }
 
     def causal_losses(self, z: Tensor, logits: Tensor | None, batch: GraphBatch) -> Losses:

@@ -27,6 +27,10 @@ class Latent(NamedTuple):
         """One reparametrised draw, (b, n, d)."""
         return torch.addcmul(self.mean, self.log_std.exp(), torch.randn_like(self.mean))
 
+    def kl(self) -> Tensor:
+        """KL(q(Z) ‖ N(0, I)) in nats of every entry, (b, n, d)."""
+        return 0.5 * (self.mean.square() + (2 * self.log_std).exp() - 1) - self.log_std
+
 
 def strongest_edges(
     adj: Tensor, density: float, mask: Tensor | None = None, threshold: Tensor | None = None

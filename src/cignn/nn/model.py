@@ -55,8 +55,9 @@ class GraphModel(nn.Module):
     def read(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Class logits (b, classes) of the graphs with every edge multiplied by its weight.
 
-        edge_weights : (b, n, n), symmetric, usually in [0, 1]: 1 leaves an edge as it is, 0 removes it; what
-        stands where no edge is does not matter. None reads the graphs as they are. Differentiable in
+        edge_weights : (b, n, n), usually in [0, 1]: 1 leaves an edge as it is, 0 removes it; what stands
+        where no edge is does not matter. Entry (i, j) weighs what goes from node j to node i; a network
+        without directions takes the mean of both. None reads the graphs as they are. Differentiable in
         ``edge_weights``; node features stay as they are.
         """
         return self(batch, edge_weights).logits

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cignn._words import nearest
 from cignn.datasets import (
     Cohort,
     load_abide,
@@ -22,7 +23,6 @@ from cignn.datasets import (
     make_cohort,
 )
 from cignn.graphs import GraphSet
-from cignn.paper.spec import nearest
 
 FEW = 48  # graphs or subjects of a smoke run
 LEAST = 10  # of each class; less is a format example, not a data set

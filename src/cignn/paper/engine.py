@@ -11,10 +11,11 @@ from typing import Any
 
 import pandas as pd
 
+from cignn._words import nearest
 from cignn.evaluation.store import versions
 from cignn.paper.data import load_sets
 from cignn.paper.measure import Run, measure
-from cignn.paper.spec import AXES, Claim, Spec, load_spec, nearest
+from cignn.paper.spec import AXES, Claim, Spec, load_spec
 from cignn.paper.tables import markdown
 
 SCALES = {"smoke": 1, "full": 3}  # runs; the paper has three

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from importlib import resources
 from typing import Any
 
 import pandas as pd
+
+from cignn._words import dashed, nearest
 
 KINDS = ("statistics", "demographics", "classification", "explanation", "independence", "loso", "ranks")
 AXES = ("data", "row", "metric")
@@ -108,7 +109,7 @@ def load_spec(name: str) -> Spec:
     known = names()
     if name not in known:
         other = {word: one for one in known for word in _read(one).get("also", [])}
-        hint = other.get(_dashed(str(name)))
+        hint = other.get(dashed(str(name)))
         end = f"; did you mean {hint!r}? There are {', '.join(known)}." if hint else nearest(name, known)
         raise ValueError(f"the paper has no {name!r}{end}")
     return parse_spec(name, _read(name))
@@ -159,19 +160,6 @@ def parse_numbers(rows: str, columns: str, numbers: str, **constant: str) -> pd.
     if table[list(AXES)].isna().any(axis=None):
         raise ValueError(f"rows {rows!r}, columns {columns!r} and {constant} must name data, row and metric.")
     return table
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """End a complaint about an unknown name."""
-    lower = {_dashed(one): one for one in known}
-    wanted = _dashed(str(name))
-    close = get_close_matches(wanted, lower, 1, 0.5) or [one for one in lower if wanted and wanted in one]
-    hint = f"; did you mean {lower[close[0]]!r}?" if close else "."
-    return f"{hint} There are {', '.join(lower.values())}."
-
-
-def _dashed(name: str) -> str:
-    return name.lower().replace("_", "-").replace(" ", "-")
 
 
 def _named(axes: str, heading: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cignn.evaluation.classification import bin_numbers
+from cignn.evaluation.classification import calibration_curve
 from cignn.evaluation.faithfulness import ExplanationCurve, RemovalCurve
 from cignn.report.style import (
     COLUMN,
@@ -191,9 +191,9 @@ def draw_calibration(
 
 def calibration(y: np.ndarray, probability: np.ndarray, n_bins: int = 10) -> Calibration:
     """Compare (n,) probabilities with the (n,) labels 0 and 1 they are of, in equally wide bins."""
-    at = bin_numbers(probability, n_bins)
-    table = pd.DataFrame({"predicted": probability, "observed": y}).groupby(at).mean()
-    table["n"] = np.bincount(at, minlength=n_bins)[table.index]
+    chances = np.stack([1 - probability, probability], axis=1)
+    table = calibration_curve(y.astype(int), chances, np.array([0, 1]), n_bins)
+    table = table.rename(columns={"probability": "predicted", "frequency": "observed", "count": "n"})
     interval = wilson(table["observed"].to_numpy(), table["n"].to_numpy())
     table["low"], table["high"] = interval.low, interval.high
     error = (table["n"] * (table["observed"] - table["predicted"]).abs()).sum() / len(y)

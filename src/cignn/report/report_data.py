@@ -18,7 +18,7 @@ from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
-from cignn.evaluation.faithfulness import heaviest_shares
+from cignn.evaluation.faithfulness import edge_ranks, probabilities_without
 from cignn.evaluation.findings import Audit
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -249,11 +249,12 @@ def removal(
     whole = np.asarray(classifier.predict_proba(graphs) if probabilities is None else probabilities)
     every, target = np.arange(len(graphs)), whole.argmax(1)
     left = np.empty((2, len(shares), len(graphs)))
-    masks = chain.from_iterable(heaviest_shares(ranking, shares) for ranking in (explanations, by_chance))
-    for at, gone in enumerate(track(masks, "removing edges", 2 * len(shares), verbose)):
-        some = any(mask.any() for mask in gone)
-        after = classifier.predict_proba(graphs.with_edges([~mask for mask in gone])) if some else whole
-        left[divmod(at, len(shares))] = np.asarray(after)[every, target]
+    work = chain.from_iterable(
+        probabilities_without(classifier, explanations, edge_ranks(ranking), shares, whole)
+        for ranking in (explanations, by_chance)
+    )
+    for at, after in enumerate(track(work, "removing edges", 2 * len(shares), verbose)):
+        left[divmod(at, len(shares))] = after[every, target]
     return Removal(np.array(shares, float), *left)
 
 
