@@ -470,6 +470,7 @@ def test_graphs_carry_all_that_is_known() -> None:
     np.testing.assert_array_equal(graphs.node_meta["system"], atlas.systems)
     np.testing.assert_array_equal(graphs.node_meta["coordinates"], atlas.coordinates)
     np.testing.assert_array_equal(graphs.edge_truth, [truth, truth])
+    assert graphs._store.truth.shape == (1, *truth.shape), "kept once for all"
     assert (graphs.n_edges == 667).all()  # 1334 in both directions: the paper's graphs
 
 

@@ -212,6 +212,7 @@ class ShallowGraphClassifier(GraphClassifier):
     @classmethod
     def _from_saved(cls, config: dict[str, Any], content: Any) -> Self:
         estimator = cls._from_config(config)
+        estimator.n_nodes_ = config["n_nodes"]  # which older ones had too
         if not isinstance(content, Pipeline) or len(content[-1].classes_) != len(estimator.classes_):
             raise ValueError("the pipeline is another's")
         estimator.pipeline_ = content
