@@ -128,6 +128,20 @@ def test_a_price_on_information_lowers_it(graphs: GraphSet) -> None:
     assert dear < free
 
 
+def test_sib_asks_nothing_of_subgraphs_before_it_has_learnt(graphs: GraphSet) -> None:
+    """Where predictions explain nothing of the labels, an empty subgraph must not be worth having."""
+    network = MAKE["sib"]().fit(graphs).network_.train()
+    batch = graphs.batch(np.arange(len(graphs)), graphs.y)
+    with torch.no_grad():
+        for parameter in network.classifier.head[-1].parameters():
+            parameter.zero_()
+    losses = network.losses(batch, 1, 1e-3)
+    assert losses["information"] == 0 and losses["connectivity"] == 0
+    network.label_entropy *= 2  # as if half of the labels' entropy were explained
+    losses = network.losses(batch, 1, 1e-3)
+    assert losses["connectivity"] > 0
+
+
 def test_connectivity_is_lost_by_cutting_edges() -> None:
     adj = torch.zeros(1, 5, 5)
     for i, j in [(0, 1), (1, 2), (3, 4), (2, 3)]:

@@ -78,14 +78,20 @@ class SIB(GraphModel):
         )
 
     def losses(self, batch: GraphBatch, inner_steps: int, inner_learning_rate: float) -> Losses:
-        """Cross-entropy, I(G; G_sub) after ``inner_steps`` of the discriminator, and connectivity."""
+        """Cross-entropy, I(G; G_sub) after ``inner_steps`` of the discriminator, and connectivity.
+
+        The last two are asked for as far as the predictions explain the labels: before a network has learnt
+        anything an empty subgraph is the cheapest, and there is no way back from it.
+        """
         out = self(batch)
         graph, subgraph = standardised(out.graph), standardised(out.subgraph)
         self.discriminator.learn(graph.detach(), subgraph.detach(), inner_steps, inner_learning_rate)
+        risk = self.cross_entropy(out.logits, batch)
+        explained = (1 - risk.detach() / self.label_entropy).clamp(0, 1)
         return {
-            "classification": self.cross_entropy(out.logits, batch),
-            "information": self.discriminator.information(graph, subgraph),
-            "connectivity": connectivity_loss(out.assignment, batch.adj),
+            "classification": risk,
+            "information": explained * self.discriminator.information(graph, subgraph),
+            "connectivity": explained * connectivity_loss(out.assignment, batch.adj),
         }
 
     def outer_parameters(self) -> list[nn.Parameter]:
