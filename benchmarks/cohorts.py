@@ -33,7 +33,7 @@ from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import load_abide, make_cohort, plant_edges
 from cignn.estimators import make_estimator
 from cignn.estimators.features import connectivity_vector
-from cignn.evaluation import explanation_roc_auc
+from cignn.evaluation import explanation_roc_auc, heaviest_edges
 from cignn.explanations import Explanations
 
 DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
@@ -156,15 +156,11 @@ def score_fold(
 def removed(model: Any, held: GraphSet, explanations: Explanations, seed: int) -> dict[str, list[float]]:
     """Probabilities without each subject's heaviest tenth of edges, and without a random tenth."""
     rng = np.random.default_rng(seed)
+    by_chance = Explanations(held, [rng.random(n) for n in held.n_edges])
     out = {}
-    for name in ("heaviest", "random"):
-        keep = []
-        for weights in explanations.edge_weights:
-            rank = np.argsort(-weights if name == "heaviest" else rng.random(len(weights)), kind="stable")
-            mask = np.ones(len(weights), bool)
-            mask[rank[: round(REMOVED * len(weights))]] = False
-            keep.append(mask)
-        out[f"p without {name}"] = model.predict_proba(held.with_edges(keep))[:, 1].round(5).tolist()
+    for name, ranking in {"heaviest": explanations, "random": by_chance}.items():
+        left = held.with_edges([~gone for gone in heaviest_edges(ranking, REMOVED)])
+        out[f"p without {name}"] = model.predict_proba(left)[:, 1].round(5).tolist()
     return out
 
 
@@ -190,14 +186,36 @@ def summary(rows: list[dict[str, Any]]) -> pd.DataFrame:
             "input": f"{kind}{' + ComBat' if combat else ''}",
             "method": f"{method} {settings}".strip(),
             "folds": len(part),
-            "accuracy": f"{scores[:, 0].mean():.3f} ± {scores[:, 0].std():.3f}",
-            "AUC": f"{scores[:, 1].mean():.3f} ± {scores[:, 1].std():.3f}",
+            "seeds": len(scores),
+            "accuracy": spread(scores[:, 0]),
+            "AUC": spread(scores[:, 1]),
             "seconds": f"{part['seconds'].mean():.0f}",
         }
         if method == "ci-gnn":
             line |= mask_worth(part)
         out.append(line)
     return pd.DataFrame(out)
+
+
+def spread(values: np.ndarray) -> str:
+    """Mean ± standard deviation of a sample, as everywhere; of one value nothing is known of the spread."""
+    return f"{values.mean():.3f}" + (f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else "")
+
+
+def table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Mean, spread and least score over seeds of runs on known edges; settings apart, a seed counts once."""
+    frame = pd.DataFrame(rows)
+    frame["settings"] = frame.pop("params").map(settings_of)
+    keys = ["data", "effect", "settings"]
+    frame = frame.drop_duplicates([*keys, "seed"], keep="last")
+    seeds = frame.groupby(keys, sort=False).size().rename(("seeds", ""))
+    scores = frame.drop(columns="seed").groupby(keys, sort=False).agg(["mean", "std", "min"]).round(3)
+    return scores.join(seeds).T
+
+
+def settings_of(params: dict[str, Any]) -> str:
+    """The settings of a run in one line."""
+    return " ".join(f"{k}={v}" for k, v in params.items())
 
 
 def mask_worth(part: pd.DataFrame) -> dict[str, str]:
@@ -262,8 +280,7 @@ def main() -> None:
         for runs in work if args.what == "planted" else [simulated(seed, params)]:
             for row in runs:
                 keep(row)
-    frame = pd.DataFrame(rows).drop(columns=["params", "seed"])
-    print(frame.groupby(["data", "effect"]).agg(["mean", "std", "min"]).round(3).T.to_string())
+    print(table(rows).to_string())
 
 
 def run_abide(
@@ -272,7 +289,7 @@ def run_abide(
     """Every method on every fold not yet done."""
     cohort = abide(args.connectivity)
     label = {"protocol": args.protocol, "connectivity": args.connectivity, "combat": args.combat}
-    settings = " ".join(f"{k}={v}" for k, v in params.items())
+    settings = settings_of(params)
 
     def key(row: dict[str, Any]) -> tuple:
         return tuple(row[k] for k in (*label, "method", "settings", "seed", "fold"))

@@ -357,7 +357,10 @@ def test_a_subject_has_a_page(page: Page, report: Path) -> None:
     assert page.js("return document.activeElement.id") == "one-title"
     low, high = sorted(data.member_probabilities[:, 5, 1])
     assert page.texts("#one .prob .value")[1] == f"{data.probabilities[5, 1]:.2f} ({low:.2f} to {high:.2f})"
-    assert any("Calibration:" in text or "not known" in text for text in page.texts("#one p.quiet"))
+    assert (
+        "Calibration: of the 2 scored subjects with a probability of patient between 0.2 and 0.3, 50 % were "
+        "patient (95 % interval 9 to 91 %)."
+    ) in page.texts("#one p.quiet")
     assert any("trained on this subject" in text for text in page.texts("#one p.notice"))  # odd ones are
     rows = page.texts("#one .removal tbody tr")
     assert [row[: row.index("%") + 1] for row in rows] == ["0 %", "5 %", "10 %", "20 %", "50 %"]

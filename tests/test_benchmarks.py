@@ -1,0 +1,36 @@
+"""What must hold for the tables that benchmarks print."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.cohorts import spread, summary, table
+
+
+def run(seed: int, accuracy: float, params: dict | None = None) -> dict:
+    return {"data": "d", "effect": 0.3, "seed": seed, "params": params or {}, "accuracy": accuracy}
+
+
+def test_the_spread_is_that_of_a_sample() -> None:
+    assert spread(np.array([0.5, 0.6, 0.7])) == "0.600 ± 0.100" and spread(np.array([0.5])) == "0.500"
+
+
+def test_settings_stand_apart_and_a_repeated_seed_counts_once() -> None:
+    rows = [run(0, 0.1), run(0, 0.5), run(1, 0.7), run(0, 0.9, {"epochs": 3})]
+    columns = table(rows)
+    assert columns.shape[1] == 2
+    default, other = (columns[key] for key in (("d", 0.3, ""), ("d", 0.3, "epochs=3")))
+    assert default["accuracy"]["mean"] == pytest.approx(0.6) and default["accuracy"]["min"] == 0.5
+    assert default["accuracy"]["std"] == pytest.approx(np.std([0.5, 0.7], ddof=1), abs=1e-3)
+    assert default["seeds", ""] == 2 and other["accuracy"]["mean"] == 0.9
+
+
+def test_a_fold_is_scored_and_seeds_are_spread() -> None:
+    label = {"protocol": "kfold", "connectivity": "correlation", "combat": False, "method": "lasso"}
+    wrong = {0: [0.1, 0.9, 0.9, 0.1], 1: [0.1, 0.9, 0.1, 0.9], 2: [0.1, 0.9, 0.1, 0.9]}
+    rows = [
+        label | {"settings": "", "seed": seed, "fold": "0", "seconds": 1.0, "y": [0, 1, 0, 1], "p": p}
+        for seed, p in wrong.items()
+    ]
+    (line,) = summary(rows).to_dict("records")
+    assert line["accuracy"] == f"{5 / 6:.3f} ± {np.std([0.5, 1, 1], ddof=1):.3f}" and line["seeds"] == 3
