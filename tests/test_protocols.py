@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cignn import Cohort, GraphSet
+from cignn.datasets import make_spurious_motifs
 from cignn.evaluation import PROTOCOLS, Split, make_protocol
 from cignn.evaluation.protocols import Labels, check_splits, labels_of
 
@@ -126,6 +127,31 @@ def test_splits_of_leaving_a_site_out_do_not_look_at_the_labels_of_the_test_site
     y[before.test] = 1 - y[before.test]
     after = make_protocol("loso").splits(Labels(y, labels.subjects, labels.sites), 0)[2]
     assert before.digest() == after.digest()
+
+
+def test_a_set_with_test_graphs_of_its_own_is_tested_on_these() -> None:
+    graphs = make_spurious_motifs(90, random_state=0)
+    labels = labels_of(graphs)
+    protocol = make_protocol("holdout", repeats=2)
+    splits = [split for seed in (0, 1) for split in protocol.splits(labels, seed)]
+    for split in splits:
+        check_splits([split], labels)
+        assert (
+            graphs.groups[split.test].tolist()
+            == ["test"] * 18
+            == graphs.groups[graphs.groups == "test"].tolist()
+        )
+        assert set(graphs.groups[split.development]) == {"train"}
+        assert len(split.development) == 72 and len(split.validation) == 7
+        assert set(graphs.y[split.train]) == set(graphs.y[split.validation]) == {0, 1, 2}
+        for inner in protocol.inner_splits(labels, split, 0):
+            assert not np.isin(np.concatenate(inner[1:]), split.test).any()
+    assert len({split.digest() for split in splits}) == 4, "every seed and repeat validates on others"
+    for name in ("kfold", "loso"):
+        with pytest.raises(ValueError, match=r'test graphs of their own.*use "holdout".*groups == "train"'):
+            make_protocol(name).splits(labels, 0)
+    train = graphs[graphs.groups == "train"]
+    assert len(make_protocol("kfold", n_splits=3).splits(labels_of(train), 0)) == 3
 
 
 # ------------------------------------------------------------------------ refusals

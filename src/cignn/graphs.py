@@ -157,11 +157,13 @@ class GraphSet:
     Attributes
     ----------
     y : (g,) labels of any kind, or None
-    groups : (g,) what a split must respect (site, subject, "train"/"test"), or None
+    groups : (g,) sites, which `cignn.evaluation` may leave out one by one; or "train" and "test" of a set
+        with test graphs of its own, which are what it is tested on; or None
     node_names : names of the nodes of an aligned set, or None
     node_meta : more about the nodes of an aligned set, each (n, ...): "system", "coordinates"
     aligned : whether node i is the same thing in every graph
-    meta : further columns, each (g,)
+    meta : further columns, each (g,); "subject" names whose graph it is: those of one subject stay on one
+        side of every split
     """
 
     def __init__(

@@ -41,21 +41,26 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class Labels:
-    """What a protocol may know of the data: (n,) labels, names of subjects and, or None, of sites."""
+    """What a protocol may know of the data: (n,) labels, names of subjects and, or None, of sites.
+
+    own_test : (n,) which ones the data themselves set apart for testing, or None.
+    """
 
     y: np.ndarray
     subjects: np.ndarray
     sites: np.ndarray | None = None
+    own_test: np.ndarray | None = None
 
     def __getitem__(self, index: np.ndarray) -> Labels:
-        return Labels(self.y[index], self.subjects[index], None if self.sites is None else self.sites[index])
+        columns = (self.y, self.subjects, self.sites, self.own_test)
+        return Labels(*(None if column is None else column[index] for column in columns))  # type: ignore[arg-type]
 
 
 def labels_of(data: Any) -> Labels:
     """Read labels, subjects and sites of a `Cohort` or a `GraphSet`.
 
     Subjects of graphs are ``meta["subject"]``, by default each graph its own; sites are ``meta["site"]``, by
-    default ``groups``.
+    default ``groups``. Groups "train" and "test" are no sites: the data bring test graphs of their own.
     """
     if data.y is None:
         raise ValueError("the data carry no labels; make them with y.")
@@ -63,8 +68,13 @@ def labels_of(data: Any) -> Labels:
     meta = getattr(data, "meta", {})
     subjects = getattr(data, "subjects", meta.get("subject"))
     subjects = np.arange(len(y)).astype(str) if subjects is None else np.asarray(subjects).astype(str)
-    sites = getattr(data, "sites", meta.get("site", getattr(data, "groups", None)))
-    return Labels(y, subjects, None if sites is None else np.asarray(sites).astype(str))
+    groups = getattr(data, "groups", None)
+    own_test = None
+    if groups is not None and set(np.asarray(groups).tolist()) <= {"train", "test"}:
+        marked = np.asarray(groups) == "test"
+        groups, own_test = None, marked if marked.any() and not marked.all() else None
+    sites = getattr(data, "sites", meta.get("site", groups))
+    return Labels(y, subjects, None if sites is None else np.asarray(sites).astype(str), own_test)
 
 
 # ----------------------------------------------------------------------- protocols
@@ -90,7 +100,8 @@ class Protocol(ABC):
 class Holdout(Protocol):
     """Random 80/10/10, stratified by label; ``repeats`` of them for every seed.
 
-    validation, test : shares of the subjects.
+    validation, test : shares of the subjects. Data with test graphs of their own (groups "train" and "test")
+    are tested on these, and ``validation`` is a share of the others.
     """
 
     name: ClassVar[str] = "holdout"
@@ -108,12 +119,25 @@ class Holdout(Protocol):
                 f"validation + test must be less than 1, got {self.validation} + {self.test}; "
                 "nothing is left to learn from."
             )
+        if labels.own_test is not None:
+            return self._around(labels.own_test, labels, seed)
         people = _People.of(labels)
         people.check_counts(3, "holdout needs at least 3 subjects of every class")
         out = []
         for repeat in range(self.repeats):
             rest, test = people.cut(np.arange(len(people)), self.test, _seed(seed, repeat, 0), least=2)
             out.append(_with_validation(people, str(repeat + 1), rest, test, self.validation, seed, repeat))
+        return out
+
+    def _around(self, own_test: np.ndarray, labels: Labels, seed: int) -> list[Split]:
+        """Splits with the test graphs the data bring; validation is drawn from the others."""
+        test, others = np.flatnonzero(own_test), np.flatnonzero(~own_test)
+        people = _People.of(labels[others])
+        people.check_counts(2, 'holdout needs at least 2 subjects of every class in the group "train"')
+        out = []
+        for repeat in range(self.repeats):
+            drawn = people.cut(np.arange(len(people)), self.validation, _seed(seed, repeat, 1))
+            out.append(Split(str(repeat + 1), *(others[people.positions(part)] for part in drawn), test))
         return out
 
     def inner_splits(self, labels: Labels, split: Split, seed: int) -> list[Split]:
@@ -138,6 +162,7 @@ class KFold(Protocol):
         _check_share("validation", self.validation)
         _check_whole("repeats", self.repeats, 1)
         _check_whole("n_splits", self.n_splits, 2)
+        _refuse_own_test(labels, self.name)
         people = _People.of(labels)
         least = _least_of_folds(self.n_splits)
         wanted = f"kfold with n_splits={self.n_splits} needs at least {least} subjects of every class"
@@ -173,6 +198,7 @@ class LeaveOneSiteOut(Protocol):
     def splits(self, labels: Labels, seed: int) -> list[Split]:
         """One split per site, named by it."""
         _check_share("validation", self.validation)
+        _refuse_own_test(labels, self.name)
         sites = _sites(labels)
         out = []
         for number, site in enumerate(sites):
@@ -396,6 +422,14 @@ def _check_share(name: str, value: Any) -> None:
 def _check_whole(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+
+
+def _refuse_own_test(labels: Labels, name: str) -> None:
+    if labels.own_test is not None:
+        raise ValueError(
+            f"{name} would mix training and test graphs of data that bring test graphs of their own (groups "
+            '"train" and "test"); use "holdout", or take graphs[graphs.groups == "train"].'
+        )
 
 
 def check_splits(splits: Sequence[Split], labels: Labels) -> None:
