@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from cignn import Cohort, CohortClassifier, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.estimators import ShallowGraphClassifier, base, make_estimator
+from cignn.estimators import ShallowGraphClassifier, base, ci_gnn, make_estimator, presets, settings
 from cignn.evaluation import (
     Holdout,
     KFold,
@@ -37,6 +37,7 @@ from cignn.evaluation import (
     tasks,
 )
 from cignn.evaluation.classification import METRICS
+from cignn.evaluation.methods import plain
 from cignn.evaluation.protocols import labels_of
 from cignn.evaluation.tasks import Outcome
 from cignn.explainers import make_explainer
@@ -371,6 +372,76 @@ def test_a_task_is_what_its_settings_data_split_seed_and_version_are(
         assert new(explainers=["degree"]) == 1
         monkeypatch.setattr("cignn.__version__", "99")
         assert new() == 1
+
+
+def keys(method: Any, data: Any, **more: Any) -> set[str]:
+    return {task.key for task in runner.plan({"method": method}, {"data": data}, "holdout", 1, **more)}
+
+
+CIGNN = make_estimator("ci-gnn")
+PRESET: dict[str, Any] = {
+    "alone": CIGNN,
+    "in a pipeline": make_pipeline(ConnectomeGraphs(), CIGNN),
+    "of a cohort": CohortClassifier(CIGNN),
+    "of a cohort, by default": CohortClassifier(),
+    "in a wrapper": SubgraphClassifier(CIGNN, make_explainer("degree")),
+}
+
+
+@pytest.mark.parametrize("name", PRESET)
+def test_a_preset_that_means_something_else_is_another_task(
+    cohort: Cohort, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    first = keys(PRESET[name], cohort)
+    assert keys(PRESET[name], cohort) == first
+    changes: list[tuple[Any, str, Any]] = [
+        (presets.PRESETS["default"], "learning_rate", 0.5),
+        (presets.ALIGNED, "keep", 0.7),
+    ]
+    for table, key, value in changes:
+        with monkeypatch.context() as patch:
+            patch.setitem(table, key, value)
+            assert keys(PRESET[name], cohort) != first, key
+    for module, key, value in ((presets, "EDGE_DROPOUT", 0.1), (ci_gnn, "LEAST_EPOCHS", 7)):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, key, value)
+            assert keys(PRESET[name], cohort) != first, key
+    with monkeypatch.context() as patch:  # of another preset
+        patch.setitem(presets.PRESETS["paper"], "learning_rate", 0.5)
+        assert keys(PRESET[name], cohort) == first
+
+
+def test_what_the_caller_settles_does_not_change_with_the_preset(
+    motifs: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"method": "ci-gnn", "learning_rate": 0.01, "epochs": 5}
+    first = keys(given, motifs)
+    searched = {"search": {"method": {"preset": ["default", "paper"]}}}
+    before = keys(given, motifs, **searched)
+    monkeypatch.setitem(presets.PRESETS["default"], "learning_rate", 0.5)
+    monkeypatch.setattr(ci_gnn, "LEAST_EPOCHS", 7)
+    assert keys(given, motifs) == first and keys(given, motifs, **searched) == before
+    monkeypatch.setitem(presets.PRESETS["paper"], "mask_rate", 5.0)
+    assert keys(given, motifs) == first
+    assert keys(given, motifs, **searched) != before, "what a search tries is part of the task"
+
+
+@pytest.mark.parametrize("method", ["gin", "sib", "dir"])
+def test_other_rules_for_auto_are_other_tasks(
+    motifs: GraphSet, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    auto, given = {"method": method}, {"method": method, "epochs": 5, "density": None}
+    first, settled = keys(auto, motifs), keys(given, motifs)
+    for name in ("STEPS", "MIN_EPOCHS", "MAX_EPOCHS", "AUTO_DENSITY"):
+        with monkeypatch.context() as patch:
+            patch.setattr(settings, name, 1)
+            assert keys(auto, motifs) != first, name
+            assert keys(given, motifs) == settled, name
+
+
+def test_methods_without_rules_are_known_by_their_parameters() -> None:
+    for method in (ShallowGraphClassifier(), make_estimator("gin", epochs=5, density=0.1), Connectivity()):
+        assert set(plain(method)) == {"class", "params"}
 
 
 def test_the_same_settings_under_two_names_are_done_once(

@@ -22,6 +22,7 @@ from cignn.estimators.labels import class_codes, class_weights, labelled, score_
 from cignn.estimators.persistence import read_weights, write_model
 from cignn.estimators.presets import within
 from cignn.estimators.progress import training_progress
+from cignn.estimators.settings import rules
 from cignn.estimators.subjects import set_aside
 from cignn.estimators.training import Data, Progress, Stage, train
 from cignn.graphs import GraphSet
@@ -171,6 +172,10 @@ class NeuralGraphClassifier(GraphClassifier):
         within({"validation_fraction": self.validation_fraction}, "validation_fraction", 0, 1)
         kept, held = set_aside(graphs, codes, classes, self.validation_fraction, seed)
         return (graphs[kept], codes[kept]), (graphs[held], codes[held])
+
+    def stands_for(self) -> dict[str, Any]:
+        """Return the rules behind parameters that are "auto"; see `GraphClassifier.stands_for`."""
+        return rules(self.get_params(deep=False))
 
     # ------------------------------------------------------------ saving
 

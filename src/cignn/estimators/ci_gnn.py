@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.presets import choice, resolve, whole, widths, within
-from cignn.estimators.settings import AUTO_DENSITY, auto_epochs
+from cignn.estimators.settings import AUTO_DENSITY, auto_epochs, rules
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS, PRICES, CIGNNOutput
@@ -194,6 +194,16 @@ class CIGNNClassifier(ExplainingClassifier):
         self.random_state = random_state
 
     # ---------------------------------------------------------------- fitting
+
+    def stands_for(self) -> dict[str, Any]:
+        """Return what is left to the preset and to "auto"; see `GraphClassifier.stands_for`."""
+        params = self.get_params(deep=False)
+        out = {}
+        for kind, aligned in (("aligned", True), ("other", False)):
+            settings = resolve(params, aligned)
+            left = {k: v for k, v in settings.items() if isinstance(params[k], str) and params[k] == "preset"}
+            out[kind] = left | rules(settings, LEAST_EPOCHS)
+        return {kind: left for kind, left in out.items() if left}
 
     def _settings(self, graphs: GraphSet) -> dict[str, Any]:
         pairs = graphs.aligned and bool(graphs.n_nodes[0] > 1)

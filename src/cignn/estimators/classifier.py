@@ -64,6 +64,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         self.training_digest_ = graphs.with_y(labels).digest()
         self.graphs_ = np.unique(np.concatenate([part.fingerprints() for part in (graphs, *more)]))
 
+    def stands_for(self) -> dict[str, Any]:
+        """Return what parameters left at words such as "preset" and "auto" stand for.
+
+        Settings are the same only where this is: `cignn.evaluation` knows a task by it. Empty where the
+        parameters say it all.
+        """
+        return {}
+
     # ---------------------------------------------------------------- saving
 
     @abstractmethod

@@ -67,6 +67,10 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
         steps += [("classifier", self.classifier or CIGNNClassifier())]
         return Pipeline([(name, clone(step)) for name, step in steps])
 
+    def stands_for(self) -> dict[str, Any]:
+        """Return the steps that are not given; see `GraphClassifier.stands_for`."""
+        return {name: step for name, step in self.pipeline().steps if getattr(self, name) is None}
+
     def fit(self, X: Cohort, y: Sequence | np.ndarray | None = None) -> Self:
         """Learn every step from a cohort with labels ``y``, by default its own."""
         _check(X)

@@ -50,6 +50,17 @@ def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
     return settings
 
 
+def rules(params: dict[str, Any], least_epochs: int | None = None) -> dict[str, Any]:
+    """What stands behind those parameters that are "auto"; for `GraphClassifier.stands_for`."""
+
+    def auto(name: str) -> bool:
+        return isinstance(params.get(name), str) and params[name] == "auto"
+
+    least = MIN_EPOCHS if least_epochs is None else least_epochs
+    epochs = {"epochs": {"steps": STEPS, "least": least, "most": MAX_EPOCHS}} if auto("epochs") else {}
+    return epochs | {name: AUTO_DENSITY for name in ("density", "encoder_density") if auto(name)}
+
+
 def layer_widths(settings: dict[str, Any], name: str) -> tuple[int, ...]:
     """Return the widths of one layer or more."""
     sizes = widths(settings, name)

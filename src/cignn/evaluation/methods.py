@@ -170,7 +170,9 @@ def plain(value: Any) -> Any:
         return f"{value.__module__}.{value.__qualname__}"
     if hasattr(value, "get_params"):
         params = {k: v for k, v in value.get_params(deep=False).items() if k not in RUNNING}
-        return {"class": plain(type(value)), "params": plain(params)}
+        meant = plain(value.stands_for()) if hasattr(value, "stands_for") else {}
+        described = {"class": plain(type(value)), "params": plain(params)}
+        return described | ({"stands_for": meant} if meant else {})
     return {"class": plain(type(value)), "content": content_hash(value)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
@@ -149,9 +150,10 @@ def plan(
             estimator = on_data(estimator, one)
             settings: dict[str, Any] = {"method": plain(estimator)}
             if name in grids:
-                for tried in grids[name]:
-                    with_settings(estimator, tried)
+                tried = [plain(with_settings(estimator, one)) for one in grids[name]]
                 settings["search"] = [plain(grids[name]), search_metric, protocol.inner]
+                if "stands_for" in json.dumps(tried):  # words such as "preset" may be among what is tried
+                    settings["search"].append(tried)
             if named_explainers:
                 settings["explainers"] = plain(named_explainers)
             what = digest(settings, data_digest, version)

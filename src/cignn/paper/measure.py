@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from cignn.connectome import Connectivity, ConnectomeGraphs
 from cignn.datasets import Cohort
@@ -200,17 +201,15 @@ def _independence(spec: Spec, sets: Mapping[str, Any], run: Run) -> list[tuple]:
     for name, graphs in sets.items():
         for method in spec.methods:
             stage = {"generative_epochs": epochs[-1], "epochs": epochs[-1] + 1}
-            params = settings(method, run.scale) | stage
-            values = np.array(
-                [_kept(run, _hsic, method.estimator, params, graphs, seed, epochs) for seed in run.seeds]
-            )
+            model = make_estimator(method.estimator, **settings(method, run.scale) | stage)
+            values = np.array([_kept(run, _hsic, model, graphs, seed, epochs) for seed in run.seeds])
             for metric, column in zip(spec.metrics, values.T, strict=True):
                 lines.append((name, method.row, metric, *_mean_std(column)))
     return lines
 
 
-def _hsic(estimator: str, params: dict[str, Any], graphs: Any, seed: int, epochs: list[int]) -> list[float]:
-    model: Any = make_estimator(estimator, **params, random_state=seed).fit(graphs)
+def _hsic(estimator: Any, graphs: Any, seed: int, epochs: list[int]) -> list[float]:
+    model = clone(estimator).set_params(random_state=seed).fit(graphs)
     if getattr(model, "interrupted_", False):
         raise KeyboardInterrupt
     history = model.history_.drop_duplicates("epoch").set_index("epoch")["hsic"]
