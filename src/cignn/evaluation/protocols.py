@@ -136,8 +136,9 @@ class Holdout(Protocol):
         people.check_counts(2, 'holdout needs at least 2 subjects of every class in the group "train"')
         out = []
         for repeat in range(self.repeats):
-            drawn = people.cut(np.arange(len(people)), self.validation, _seed(seed, repeat, 1))
-            out.append(Split(str(repeat + 1), *(others[people.positions(part)] for part in drawn), test))
+            train, part = people.cut(np.arange(len(people)), self.validation, _seed(seed, repeat, 1))
+            learnt, chosen = others[people.positions(train)], others[people.positions(part)]
+            out.append(Split(str(repeat + 1), learnt, chosen, test))
         return out
 
     def inner_splits(self, labels: Labels, split: Split, seed: int) -> list[Split]:
