@@ -17,10 +17,12 @@ from typer.testing import CliRunner
 from cignn import load_cohort, load_model, report
 from cignn.cli import app
 from cignn.cli.explain import draw, file_names
+from cignn.cli.report import _scores
 from cignn.cli.settings import as_value, to_toml
 from cignn.datasets import aal116, make_ba2motifs, make_cohort
 from cignn.evaluation import Store
 from cignn.explanations import Explanation
+from cignn.report.performance import method_tables
 from commands import ALL, Result, write_studies
 
 Call = Callable[..., Result]
@@ -257,6 +259,22 @@ def test_evaluate_keeps_every_task_and_prints_the_summary(call: Call, here: Path
     assert [row["method"] for row in told["summary"]] == ["linear-svm", "gin"] and not told["failed"]
     assert len(told["comparison"]) == 1
     assert len(pd.read_csv("res/scores.csv")) == 6 * 8 and (here / "res" / "settings.toml").is_file()
+
+
+def test_a_report_shows_the_evaluation_that_was_asked_for_last(call: Call, here: Path) -> None:
+    words = "evaluate my_study --protocol kfold --folds 3 --methods linear-svm --out twice --set"
+    for strength in (0.001, 10.0, 0.001):  # the third is there already
+        assert call(*words.split(), f"C={strength}").code == 0
+    shown = _scores(Path("twice"))
+    assert shown is not None and set(shown["key"]) == set(pd.read_csv("twice/scores.csv")["key"])
+    (table,) = method_tables(shown)
+    assert table.runs == 3
+    with Store("twice") as store:
+        every = store.tasks()
+    assert len(every) == 6
+    (here / "twice" / "tasks.txt").unlink()
+    with pytest.raises(ValueError, match=r"twice: method 'linear-svm'.*2 different settings.*evaluate again"):
+        _scores(Path("twice"))
 
 
 def test_failed_tasks_are_told_with_exit_code_one(call: Call, here: Path) -> None:

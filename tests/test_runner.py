@@ -31,9 +31,13 @@ from cignn.evaluation import (
     Split,
     Store,
     TaskFailedWarning,
+    bootstrap_intervals,
     evaluate,
     make_protocol,
+    permutation_test,
     runner,
+    score_table,
+    summary,
     tasks,
 )
 from cignn.evaluation.classification import METRICS
@@ -42,6 +46,7 @@ from cignn.evaluation.protocols import labels_of
 from cignn.evaluation.tasks import Outcome
 from cignn.explainers import make_explainer
 from cignn.paper.methods import SubgraphClassifier
+from cignn.report.performance import method_tables
 
 GIN = {"method": "gin", "epochs": 2, "hidden": (8,), "head_hidden": ()}
 FEW = {"lasso": {"C": 1.0}, "linear-svm": {"C": 1.0}}
@@ -452,6 +457,51 @@ def test_the_same_settings_under_two_names_are_done_once(
     assert len(done) == 1
     a, b = (table[table["method"] == name]["value"].tolist() for name in ("a", "b"))
     assert a == b and len(a) == len(METRICS)
+
+
+def test_one_name_for_two_settings_is_not_one_method(motifs: GraphSet) -> None:
+    """A regularised one predicts one class for all, a free one tells them apart."""
+    split = Holdout(test=0.2).splits(labels_of(motifs), 0)
+    with Store() as store:
+        tables = [evaluate({"lasso": {"C": C}}, motifs, split, store=store) for C in (1e-9, 10.0)]
+        said, kept = store.predictions(), store.results()
+        described = store.tasks().set_index("key")
+    rows = bootstrap_intervals(said, ["accuracy"], n_resamples=50).set_index("settings_digest")
+    assert len(rows) == 2
+    for table in tables:
+        (key,), (settings_digest,) = table["key"].unique(), table["settings_digest"].unique()
+        assert described.loc[key, "settings_digest"] == settings_digest
+        mine = said[said["key"] == key]
+        assert len(mine) == len(split[0].test)
+        accuracy = table.set_index("metric")["value"]["accuracy"]
+        assert rows.loc[settings_digest, "value"] == pytest.approx(accuracy)
+        assert permutation_test(mine, n_permutations=50)["value"].tolist() == pytest.approx([accuracy])
+        assert summary(kept[kept["key"].isin(table["key"])], ["accuracy"], as_text=False).iloc[0, 2] == 1
+    words = r"method 'lasso' on 'data' \(protocol given\) stands for 2 different settings.*isin"
+    for refused in (summary, score_table, method_tables):
+        with pytest.raises(ValueError, match=words):
+            refused(kept)
+    with pytest.raises(ValueError, match=words):
+        summary(pd.concat(tables))
+
+
+def test_one_name_for_two_data_sets_or_ways_to_split_is_not_one_task(motifs: GraphSet) -> None:
+    with Store() as store:
+        for n in (3, 4):
+            evaluate(FEW, motifs, KFold(n), store=store)
+        said, kept = store.predictions(), store.results()
+    words = r"there are 2 tasks of method 'lasso' on 'data' \(protocol kfold, split 1, seed 0\): other data"
+    for refused, rows in ((bootstrap_intervals, said), (permutation_test, said), (summary, kept)):
+        with pytest.raises(ValueError, match=words):
+            refused(rows)
+
+
+def test_seeds_that_came_later_are_of_the_same_method(motifs: GraphSet) -> None:
+    with Store() as store:
+        for seeds in ([0], [1, 2]):
+            evaluate(FEW, motifs, seeds=seeds, store=store)
+        assert (summary(store.results(), ["mcc"], as_text=False)["mcc"]["n"] == 3).all()
+        assert len(bootstrap_intervals(store.predictions(), ["mcc"], n_resamples=9)) == 2
 
 
 def test_predictions_time_memory_and_versions_are_kept(cohort: Cohort, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
 from cignn.cli.fit import check_kind, cohort_model, refuse_for_graphs
 from cignn.cli.reading import check_folder, kind_of, name_of, read_data
 from cignn.cli.screen import complain, say, say_json, show_table
-from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
+from cignn.cli.settings import FILE, TASKS, assignments, names_in, with_table, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,6 +109,7 @@ def evaluate(
     from cignn import Cohort
     from cignn.evaluation import Store, TaskFailedWarning, make_protocol, summary
     from cignn.evaluation import evaluate as run
+    from cignn.evaluation.runner import plan
 
     check_folder(out)
     check_kind(connectivity)
@@ -123,8 +124,10 @@ def evaluate(
         }
     else:
         refuse_for_graphs(context)
+    name, wanted = name_of(data), names_in(explainers) or None
+    planned = plan(estimators, {name: cohort}, how, seeds, wanted)
     write_settings(out / FILE, context)
-    name = name_of(data)
+    (out / TASKS).write_text("".join(f"{task.key}\n" for task in planned), encoding="utf-8")
     with Store(out) as store, warnings.catch_warnings():
         warnings.simplefilter("ignore", TaskFailedWarning)
         before = len(store.tasks())
@@ -134,7 +137,7 @@ def evaluate(
                 {name: cohort},
                 how,
                 seeds,
-                explainers=names_in(explainers) or None,
+                explainers=wanted,
                 store=store,
                 n_jobs=jobs,
                 scheduler=scheduler,

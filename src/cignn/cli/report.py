@@ -16,7 +16,7 @@ from cignn.cli.explain import explained
 from cignn.cli.fit import cohort_model
 from cignn.cli.reading import as_graphs, check_file, kind_of, name_of, read_data
 from cignn.cli.screen import complain, say, say_json
-from cignn.cli.settings import assignments, names_in, read_settings, write_settings
+from cignn.cli.settings import TASKS, assignments, names_in, read_settings, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,13 +213,23 @@ def _trained(
 
 def _scores(results: Path | None) -> pd.DataFrame | None:
     from cignn.evaluation import Store
+    from cignn.evaluation.mixtures import refuse_mixtures
 
     if results is None:
         return None
     if not (results / "results.sqlite").is_file():
         raise FileNotFoundError(f"{results} is no folder of cignn evaluate.")
     with Store(results) as store:
-        return store.results()
+        rows = store.results()
+    if (results / TASKS).is_file():  # of the last evaluation; the store may hold others
+        keys = (results / TASKS).read_text(encoding="utf-8").split()
+        return rows[rows["key"].isin(keys)].reset_index(drop=True)
+    try:
+        refuse_mixtures(rows)
+    except ValueError as error:
+        line = f"{results}: {str(error).partition(';')[0]}"
+        raise ValueError(f"{line}; evaluate again what to show, which repeats nothing.") from None
+    return rows
 
 
 def _audited(cohort: Cohort, names: dict[Any, str]) -> Any:

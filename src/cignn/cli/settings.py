@@ -15,6 +15,7 @@ from cignn import __version__
 from cignn._words import meant
 
 FILE = "settings.toml"
+TASKS = "tasks.txt"  # keys of the tasks that the last evaluation in a folder is made of
 TABLES = {"model": "set", "load": "load"}  # tables of the file → options that take NAME=VALUE
 IGNORED = ("resolved",)  # tables that only tell
 UNWRITTEN = ("config", "json", "help")

@@ -16,10 +16,10 @@ from cignn.evaluation.classification import (
     scores_of_truths,
     weighted_scores,
 )
+from cignn.evaluation.mixtures import NAMES, SETTINGS, refuse_repeats
 
 # resampling inflates the calibration error, which is a sum of distances: its intervals would miss it
 RESAMPLED = tuple(metric for metric in METRICS if metric != "calibration_error")
-GROUP = ["method", "data", "protocol"]
 CHUNK = 500  # resamples at a time: bounds the memory
 
 
@@ -40,9 +40,9 @@ def bootstrap_intervals(
 ) -> pd.DataFrame:
     """Intervals of the mean score over tasks, by drawing test subjects anew with all their scans.
 
-    predictions : from `Store.predictions`. One row per method, data, protocol and metric: value, low, high.
-    The intervals say how the score depends on who was tested; the models stay as they were trained. There
-    are none of the calibration error, which resampling inflates.
+    predictions : from `Store.predictions`. One row per method, data, protocol, settings and metric: value,
+    low, high. The intervals say how the score depends on who was tested; the models stay as they were
+    trained. There are none of the calibration error, which resampling inflates.
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1), got {level}.")
@@ -63,7 +63,7 @@ def bootstrap_intervals(
             values = values[~np.isnan(values)]
             ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2]) if len(values) else [np.nan] * 2
             rows.append((*names, metric, float(whole[metric][0]), *(float(end) for end in ends)))
-    return pd.DataFrame(rows, columns=[*GROUP, "metric", "value", "low", "high"])
+    return pd.DataFrame(rows, columns=[*_names(predictions), "metric", "value", "low", "high"])
 
 
 def permutation_test(
@@ -75,8 +75,8 @@ def permutation_test(
 ) -> pd.DataFrame:
     """Test models against chance: how often do permuted labels fit the predictions as well as the true ones?
 
-    predictions : from `Store.predictions`. One row per method, data and protocol: value, chance (the mean
-    over permutations) and p_value. Labels are permuted over subjects, within a split where each subject is
+    predictions : from `Store.predictions`. One row per method, data, protocol and settings: value, chance
+    (the mean over permutations) and p_value. Labels are permuted over subjects, within a split where each is
     tested once. Models are not trained again: exact for a single holdout, while scores of folds, whose
     training sets share subjects, vary more than assumed here and get small p-values somewhat too often.
     """
@@ -102,7 +102,7 @@ def permutation_test(
         value = float(_means(parts, np.ones((1, n_subjects)))[metric][0])
         chance = np.concatenate(null)
         rows.append((*names, metric, value, float(np.nanmean(chance)), permutation_p_value(value, chance)))
-    return pd.DataFrame(rows, columns=[*GROUP, "metric", "value", "chance", "p_value"])
+    return pd.DataFrame(rows, columns=[*_names(predictions), "metric", "value", "chance", "p_value"])
 
 
 def permutation_p_value(score: float, null: Sequence[float] | np.ndarray) -> float:
@@ -115,14 +115,20 @@ def permutation_p_value(score: float, null: Sequence[float] | np.ndarray) -> flo
 # ----------------------------------------------------------------------- helpers
 
 
+def _names(predictions: pd.DataFrame) -> list[str]:
+    """What tells one method on one data set from others."""
+    return [*NAMES, *([SETTINGS] if SETTINGS in predictions else [])]
+
+
 def _groups(predictions: pd.DataFrame) -> Iterator[tuple[tuple, list[_Part], int]]:
     """Yield the names, the tasks and the number of subjects of every method on every data set."""
-    for name in [*GROUP, "split", "seed", "subject", "y_true", "y_pred"]:
+    for name in [*NAMES, "split", "seed", "subject", "y_true", "y_pred"]:
         if name not in predictions:
             raise ValueError(f"predictions must come from Store.predictions, these have no column {name!r}.")
     if not len(predictions):
         raise ValueError("there are no predictions; evaluate with this store first.")
-    for names, some in predictions.groupby(GROUP, sort=False):
+    refuse_repeats(predictions)
+    for names, some in predictions.groupby(_names(predictions), sort=False):
         _, subject = np.unique(some["subject"].to_numpy().astype(str), return_inverse=True)
         true, predicted, classes, chances = _arrays(some)
         parts = []

@@ -39,7 +39,7 @@ from cignn.evaluation.tasks import Outcome, Task, run_task
 
 COLUMNS = [
     *("method", "data", "protocol", "split", "seed", "explainer", "metric", "value"),
-    *("n_train", "n_validation", "n_test", "error"),
+    *("n_train", "n_validation", "n_test", "error", "settings_digest", "key"),
 ]
 
 IDLE = 20  # seconds after which processes without work end, those of a killed run too
@@ -96,8 +96,9 @@ def evaluate(
     Returns
     -------
     One row per task and metric: method, data, protocol, split, seed, explainer ("" for scores of the
-    classifier), metric, value, n_train, n_validation, n_test, error. A task that failed has one row with the
-    metric "error". Predictions, times and memory are in the store: `Store.predictions`, `Store.tasks`.
+    classifier), metric, value, n_train, n_validation, n_test, error, settings_digest (a word for the
+    settings) and key (of the task). A task that failed has one row with the metric "error". Predictions,
+    times and memory are in the store under the same keys: `Store.predictions`, `Store.tasks`.
     """
     named = {name: _compact(one) for name, one in resolve_data(data).items()}
     if search_metric not in METRICS:

@@ -14,6 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from cignn.evaluation.classification import METRICS
+from cignn.evaluation.mixtures import refuse_mixtures
 
 BLOCK = ("data", "protocol", "split", "seed")
 
@@ -67,6 +68,7 @@ def summary(
     explainer where there are several. Tasks that failed are counted in a column "failed" where there are any.
     """
     _check_columns(results, "method", "data", "metric", "value")
+    refuse_mixtures(results)
     rows = ["data", "method"]
     if "protocol" in results and results["protocol"].nunique() > 1:
         rows.insert(1, "protocol")
@@ -109,6 +111,7 @@ def score_table(
     block : what makes a block. By default each task; ("data",) compares methods over data sets, as the paper.
     """
     _check_columns(results, "method", "metric", "value", *block)
+    refuse_mixtures(results)
     mine = results[results["explainer"] == explainer] if "explainer" in results else results
     _check_metric(mine, metric)
     values = mine[mine["metric"] == metric]
@@ -134,6 +137,7 @@ def site_table(results: pd.DataFrame, metric: str = "accuracy", *, digits: int =
     if not len(sites):
         raise ValueError('the results have no leave-one-site-out tasks; evaluate with protocol="loso".')
     _check_metric(sites, metric)
+    refuse_mixtures(sites)
     sites = sites[sites["metric"] == metric]
     names = ["data", "split"] if sites["data"].nunique() > 1 else ["split"]
     groups = sites.groupby([*names, "method"], sort=False)["value"]

@@ -20,6 +20,8 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
+from cignn.evaluation.methods import digest
+from cignn.evaluation.mixtures import SETTINGS
 from cignn.evaluation.tasks import Outcome, Predictions, Task
 
 FILE = "results.sqlite"
@@ -125,14 +127,19 @@ class Store:
         return {key: status for key, status in rows if key in wanted}
 
     def tasks(self) -> pd.DataFrame:
-        """One row per task: status, error, settings, what a search chose, seconds, memory, versions."""
+        """One row per task: status, error, settings, what a search chose, seconds, memory, versions.
+
+        settings_digest : a word for the settings and the version of the package; rows of `results` and
+        `predictions` have it too, and the task's key.
+        """
         table = self._read("SELECT * FROM tasks")
+        table[SETTINGS] = _settings_digests(table)
         for name in ("settings", "chosen", "versions", "classes"):
             table[name] = [json.loads(text) if isinstance(text, str) else None for text in table[name]]
         return _sorted(table)
 
     def results(self) -> pd.DataFrame:
-        """One row per task and metric of everything that is kept: see `evaluate`."""
+        """One row per task and metric of everything that is kept, several runs too: see `evaluate`."""
         scores = self._read(
             "SELECT key, method, data, protocol, split, seed, explainer, metric, value, "
             "n_train, n_validation, n_test, scores.error AS error FROM tasks JOIN scores USING (key)"
@@ -145,6 +152,7 @@ class Store:
             {name: [*scores[name], *failures[name]] for name in scores}, columns=list(scores.columns)
         )
         table["value"] = table["value"].astype(float)
+        table[SETTINGS] = table["key"].map(self._settings_by_key())
         return _sorted(table, "explainer", "metric")
 
     def predictions(self) -> pd.DataFrame:
@@ -165,7 +173,12 @@ class Store:
                 column = columns.setdefault(f"p_{label}", np.full(len(table), np.nan))
                 column[rows] = [np.nan if p is None else p[k] for p in chances]
         table = table.drop(columns=["probabilities", "classes"]).assign(**columns)
+        table[SETTINGS] = table["key"].map(self._settings_by_key())
         return _sorted(table, "position")
+
+    def _settings_by_key(self) -> dict[str, str]:
+        table = self._read("SELECT key, settings, versions FROM tasks")
+        return dict(zip(table["key"], _settings_digests(table), strict=True))
 
     def _read(self, query: str) -> pd.DataFrame:
         with self._lock:
@@ -189,6 +202,11 @@ def _row(task: Task, outcome: Outcome) -> tuple:
         *(outcome.seconds, outcome.peak_memory, json.dumps(versions()), outcome.host),
         datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _settings_digests(tasks: pd.DataFrame) -> list[str]:
+    pairs = zip(tasks["settings"], tasks["versions"], strict=True)
+    return [digest(settings, json.loads(said)["cignn"])[:8] for settings, said in pairs]
 
 
 def _prediction_rows(key: str, p: Predictions | None) -> Iterable[tuple]:

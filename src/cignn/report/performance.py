@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cignn.evaluation.classification import BINS, METRICS, Coded, calibration_curve, code, weighted_scores
+from cignn.evaluation.mixtures import refuse_mixtures
 from cignn.evaluation.statistics import corrected_interval
 from cignn.report.curves import wilson
 from cignn.report.report_data import ReportData
@@ -97,6 +98,7 @@ def method_tables(results: pd.DataFrame | None) -> list[MethodTable]:
         if name not in results:
             raise ValueError(f"results must come from evaluate, these have no column {name!r}.")
     own = results[results["explainer"].fillna("") == ""] if "explainer" in results else results
+    refuse_mixtures(own)
     own = own.assign(**{name: "" for name in ("data", "protocol") if name not in own})
     return [
         _method_table(str(d), str(p), some) for (d, p), some in own.groupby(["data", "protocol"], sort=False)
