@@ -72,7 +72,8 @@ class CIGNNClassifier(ExplainingClassifier):
         left out tell nothing of the class; temperature : of the edge draws
     separate_products : own projections for the two inner products, reconstruction and subgraph
     train_encoder : whether stage II trains the encoder too
-    epochs : E, of both stages, "auto" for about 3000 steps; generative_epochs : E_GC, of stage I
+    epochs : E, of both stages, "auto" for about 3000 steps, but at least 100 and at most 200 epochs;
+        generative_epochs : E_GC, of stage I
     reconstruction : weight of the GraphVAE terms in stage II; 0 leaves them to stage I
     causal_weight : λ; order : δ of the Rényi entropies
     causal_effect : "cmi" for I(α;Y|β), "cmi_prediction" for I(α;Ŷ|β), "mi" for I(α;Y), None for none;
@@ -84,8 +85,8 @@ class CIGNNClassifier(ExplainingClassifier):
     validation_fraction : share of graphs set aside in ``fit`` to choose the epoch; choose_by : "accuracy"
         there, then cross-entropy and price of edges, or "loss", these two alone; patience : epochs without
         a better one after which training ends, None for never
-    members : networks trained, each with validation graphs of its own, whose probabilities and edge weights
-        are averaged
+    members : networks trained, whose probabilities and edge weights are averaged; each has validation graphs
+        of its own, unless ``fit`` is given an ``eval_set``, as `evaluate` gives it: then they share that
     checkpoint : file from which a killed ``fit`` goes on, written after every epoch
     device : "auto", "cpu" or "cuda"
     verbose : show a progress bar

@@ -32,7 +32,7 @@ class DIRClassifier(ExplainingClassifier):
         graphs and all of others
     ratio : share of a graph's edges in its rationale
     variance_weight : λ of the variance of the risk over interventions
-    epochs : "auto" for about 3000 steps
+    epochs : "auto" for about 3000 steps, but at least 60 and at most 200 epochs
     learning_rate, weight_decay, batch_size : of Adam; averaging : factor by which the running average of the
         weights, which is what is kept, forgets each step; 0 keeps the weights themselves
     class_weight : None, "balanced" or {label: weight}

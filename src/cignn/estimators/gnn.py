@@ -25,7 +25,7 @@ class GNNClassifier(NeuralGraphClassifier):
     readout : "sum", "mean" or "max" over nodes
     density : share of strongest edges the network looks at, None for all, "auto" for a tenth of aligned
         graphs and all of others: on a complete graph every node would get nearly the same embedding
-    epochs : "auto" for about 3000 steps
+    epochs : "auto" for about 3000 steps, but at least 60 and at most 200 epochs
     learning_rate, weight_decay, batch_size : of Adam; averaging : factor by which the running average of the
         weights, which is what is kept, forgets each step; 0 keeps the weights themselves
     class_weight : None, "balanced" or {label: weight}

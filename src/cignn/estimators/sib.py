@@ -31,7 +31,7 @@ class SIBClassifier(ExplainingClassifier):
     information_weight : β of I(G; G_sub); connectivity_weight : of the loss that keeps the subgraph together
     inner_steps : steps of the discriminator that estimates I(G; G_sub), before each step of the network;
         inner_learning_rate : of its Adam; discriminator_hidden : its width
-    epochs : "auto" for about 3000 steps
+    epochs : "auto" for about 3000 steps, but at least 60 and at most 200 epochs
     learning_rate, weight_decay, batch_size : of Adam; averaging : factor by which the running average of the
         weights, which is what is kept, forgets each step; 0 keeps the weights themselves
     class_weight : None, "balanced" or {label: weight}
