@@ -88,7 +88,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# what the default preset does differently where node i is the same thing in every graph: brain regions
+# what the default preset does differently where node i is the same thing in every graph, as brain regions are,
+# unless a GNN and its readout over nodes are asked for
 ALIGNED: dict[str, Any] = {
     "encoder_hidden": (32,),
     "n_causal": 128,
@@ -96,6 +97,7 @@ ALIGNED: dict[str, Any] = {
     "node_vectors": True,
     "readout": "edges",
     "head_hidden": (64,),
+    "dropout": 0.8,
     "keep": 0.2,
     "keep_anneal": 0.0,
     "edge_price": 1.0,
@@ -108,17 +110,14 @@ ALIGNED: dict[str, Any] = {
     "patience": 8,
     "members": 5,
 }
-EDGE_DROPOUT = 0.8  # of the hidden units behind the readout "edges", which has a weight for every edge
 
 
 def resolve(params: dict[str, Any], aligned: bool) -> dict[str, Any]:
     """Return the value of every setting: the caller's, or the preset's where the caller left "preset"."""
     choice(params, "preset", PRESETS)
-    preset = dict(PRESETS[params["preset"]])
-    if aligned and params["preset"] == "default":
-        preset |= ALIGNED
-        if params["readout"] in ("preset", "edges"):
-            preset["dropout"] = EDGE_DROPOUT
+    preset = PRESETS[params["preset"]]
+    if aligned and params["preset"] == "default" and params["readout"] in ("preset", "edges"):
+        preset = preset | ALIGNED
 
     def value(name: str) -> Any:
         given = params[name]
