@@ -17,12 +17,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score, train_test_split
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 import cignn.graphs as module
 from cignn import _storage
 from cignn.graphs import Graph, GraphBatch, GraphSet, weight_threshold
 from examples import random_matrix
+
+PAIR = torch.tensor([[0, 1], [1, 0]])
 
 
 def random_truth(rng: np.random.Generator, matrix: np.ndarray) -> np.ndarray:
@@ -641,11 +643,21 @@ def test_pyg_keeps_signs_truth_and_isolated_nodes() -> None:
     assert back.n_nodes.tolist() == [3] and back.n_edges.tolist() == [0]
 
 
-@pytest.mark.parametrize("y", [torch.tensor(1), torch.tensor([1]), 1])
+@pytest.mark.parametrize("y", [torch.tensor(1), torch.tensor([1]), torch.tensor([[1]]), 1, [1], "HC"])
 def test_pyg_labels_in_every_shape(y: object) -> None:
-    pair = torch.tensor([[0, 1], [1, 0]])
-    graphs = GraphSet.from_pyg([Data(x=torch.ones(2, 1), edge_index=pair, y=y)] * 2)
-    assert graphs.y.tolist() == [1, 1]
+    graphs = GraphSet.from_pyg([Data(x=torch.ones(2, 1), edge_index=PAIR, y=y)] * 2)
+    assert graphs.y.tolist() == (["HC", "HC"] if y == "HC" else [1, 1])
+
+
+def test_pyg_graphs_may_come_one_by_one() -> None:
+    data = make_set([3, 4, 2]).to_pyg()
+    assert GraphSet.from_pyg(item for item in data).digest() == GraphSet.from_pyg(data).digest()
+
+
+def test_pyg_edge_features_are_not_read() -> None:
+    plain = Data(x=torch.ones(2, 1), edge_index=PAIR)
+    by_direction = Data(x=torch.ones(2, 1), edge_index=PAIR, edge_attr=torch.tensor([[1.0], [2.0]]))
+    assert GraphSet.from_pyg([by_direction]).digest() == GraphSet.from_pyg([plain]).digest()
 
 
 def test_aligned_sets_and_words_as_labels_go_to_pyg() -> None:
@@ -664,7 +676,6 @@ def test_aligned_sets_and_words_as_labels_go_to_pyg() -> None:
 EYE = np.zeros((3, 3))
 NAN = np.where(np.eye(3) == 1, 0, np.nan)
 ONE_WAY = np.triu(np.ones((3, 3)), 1)
-PAIR = torch.tensor([[0, 1], [1, 0]])
 
 BAD = {
     "graph 1 is not symmetric.*transpose": lambda: GraphSet.from_arrays([EYE, ONE_WAY]),
@@ -720,14 +731,20 @@ BAD = {
     r"edge_truth must have one entry per edge \(2\), got 1": lambda: GraphSet.from_edges(
         PAIR.numpy(), np.zeros(2), edge_truth=np.ones(1)
     ),
-    "edge 0–1 has two different weights": lambda: GraphSet.from_edges(
+    "graph 0: edge 0–1 has two different weights.*both directions": lambda: GraphSet.from_edges(
         PAIR.numpy(), np.zeros(2), edge_weight=np.array([1, 2])
+    ),
+    "graph 1: edge 1–2 has two different weights": lambda: GraphSet.from_edges(
+        np.array([(0, 1), (4, 5), (5, 4)]), np.array([0, 0, 0, 1, 1, 1]), edge_weight=np.array([1, 1, 2])
     ),
     "edges name node 5, there are 2": lambda: GraphSet.from_edges(np.array([(0, 5)]), np.zeros(2)),
     "edges name node -1": lambda: GraphSet.from_edges(np.array([(0, -1)]), np.zeros(2)),
-    "edge 0–1 joins two different graphs": lambda: GraphSet.from_edges(np.array([(0, 1)]), np.array([0, 1])),
+    r"edge 0–2 joins two different graphs \(0 and 1\)": lambda: GraphSet.from_edges(
+        np.array([(0, 2)]), np.array([0, 0, 1])
+    ),
     "graph_of_node must be sorted": lambda: GraphSet.from_edges(PAIR.numpy(), np.array([1, 0])),
-    "leave no graph without nodes": lambda: GraphSet.from_edges(PAIR.numpy(), np.array([0, 2])),
+    "graph 1 has no nodes": lambda: GraphSet.from_edges(PAIR.numpy(), np.array([0, 2])),
+    "graph 0 has no nodes": lambda: GraphSet.from_edges(PAIR.numpy(), np.array([1, 1])),
     "graph_of_node must .* start at 0": lambda: GraphSet.from_edges(PAIR.numpy(), np.array([-1, 0])),
     r"aligned graphs must have the same nodes, got sizes \[2, 3\]": lambda: GraphSet.from_arrays(
         [EYE, EYE[:2, :2]], aligned=True
@@ -745,8 +762,34 @@ BAD = {
             Data(x=torch.ones(2, 1), edge_index=PAIR),
         ]
     ),
-    "has two different weights; graphs are undirected": lambda: GraphSet.from_pyg(
-        [Data(x=torch.ones(2, 1), edge_index=PAIR, edge_weight=torch.tensor([1.0, 2.0]))]
+    "graph 2: edge 0–1 has two different weights; graphs are undirected": lambda: GraphSet.from_pyg(
+        [Data(x=torch.ones(3, 1), edge_index=PAIR, edge_weight=torch.tensor([1.0, k])) for k in (1.0, 1.0, 2)]
+    ),
+    "list of graphs, got a Batch; pass batch.to_data_list": lambda: GraphSet.from_pyg(
+        Batch.from_data_list(make_set([2, 3]).to_pyg())
+    ),
+    r"list of graphs, got one Data; pass \[data\]": lambda: GraphSet.from_pyg(make_set([2]).to_pyg()[0]),  # type: ignore[arg-type]
+    "graph 1 is a Batch.*to_data_list": lambda: GraphSet.from_pyg(
+        [make_set([2]).to_pyg()[0], Batch.from_data_list(make_set([2, 3]).to_pyg())]
+    ),
+    "graph 0 must be torch_geometric.data.Data, got str": lambda: GraphSet.from_pyg("ab"),  # type: ignore[arg-type]
+    r"graph 1 has no edge_index.*torch.empty\(2, 0": lambda: GraphSet.from_pyg(
+        [Data(x=torch.ones(2, 1), edge_index=PAIR), Data(x=torch.ones(2, 1))]
+    ),
+    r"edge_index of graph 0 must be \(2, edges\), got shape \(3, 2\)": lambda: GraphSet.from_pyg(
+        [Data(x=torch.ones(2, 1), edge_index=torch.zeros(3, 2, dtype=torch.long))]
+    ),
+    "edge_index of graph 1 names node 5, it has nodes 0 to 2": lambda: GraphSet.from_pyg(
+        [Data(x=torch.ones(3, 1), edge_index=PAIR * k) for k in (1, 5, 1)]
+    ),
+    "graph 1 has no nodes; drop it": lambda: GraphSet.from_pyg(
+        [Data(x=torch.ones(n, 1), edge_index=PAIR[:, :n]) for n in (2, 0)]
+    ),
+    "graph 1 has 3 node features, graph 0 has 1": lambda: GraphSet.from_pyg(
+        [Data(x=torch.ones(2, d), edge_index=PAIR) for d in (1, 3)]
+    ),
+    "graph 0 has 2 values in y, expected one label": lambda: GraphSet.from_pyg(
+        [Data(x=torch.ones(2, 1), edge_index=PAIR, y=torch.tensor([[0, 1]]))]
     ),
 }
 

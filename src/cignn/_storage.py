@@ -282,6 +282,20 @@ def check_finite(x: np.ndarray, graph: np.ndarray) -> None:
         raise ValueError(f"graph {graph[bad.argmax()]} has NaN or infinite node features; repair or drop it.")
 
 
+def check_graph_of_node(graph_of_node: np.ndarray) -> None:
+    """Refuse numbers, (nodes,), that are not those of graphs one behind the other."""
+    if len(graph_of_node) == 0:
+        raise ValueError("a graph set needs at least one graph, got none.")
+    steps = np.diff(graph_of_node, prepend=0)
+    if graph_of_node[0] < 0 or steps.min() < 0:
+        raise ValueError("graph_of_node must be sorted and start at 0.")
+    jump = steps > (np.arange(len(steps)) > 0)  # the first node is of graph 0
+    if jump.any():
+        at = jump.argmax()
+        culprit = graph_of_node[at - 1] + 1 if at else 0
+        raise ValueError(f"graph {culprit} has no nodes; graph_of_node must leave no graph without nodes.")
+
+
 def compact(x: np.ndarray) -> np.ndarray:
     """Keep small whole numbers (one-hot labels, degrees) in a byte, all else in float32."""
     small = x.astype(np.uint8) if x.size and x.min() >= 0 and x.max() <= 255 else None
@@ -304,7 +318,11 @@ def ragged(
     across = graph_of_node[edges[:, 0]] != graph_of_node[edges[:, 1]]
     if across.any():
         source, target = edges[across.argmax()]
-        raise ValueError(f"edge {source}–{target} joins two different graphs.")
+        graphs = graph_of_node[[source, target]]
+        raise ValueError(
+            f"edge {source}–{target} joins two different graphs ({graphs[0]} and {graphs[1]}); "
+            "edges count nodes over all graphs."
+        )
     weight = np.ones(len(edges)) if edge_weight is None else np.asarray(edge_weight).ravel()
     with np.errstate(over="ignore"):
         weight = weight.astype(np.float32)
@@ -322,8 +340,13 @@ def ragged(
     weight = weight[keep]
     clash = ~np.isclose(weight, weight[first][back])
     if clash.any():
-        at = clash.argmax()
-        raise ValueError(f"edge {low[at]}–{high[at]} has two different weights; graphs are undirected.")
+        source, target = low[clash.argmax()], high[clash.argmax()]
+        culprit = graph_of_node[source]
+        own = f"{source - node_ptr[culprit]}–{target - node_ptr[culprit]}"
+        raise ValueError(
+            f"graph {culprit}: edge {own} has two different weights; graphs are undirected, give both "
+            "directions the same."
+        )
     low, high, weight = low[first], high[first], weight[first]
     graph = graph_of_node[low]  # sorted, because nodes are and the keys sort by low
     pairs = (np.stack([low, high], 1) - node_ptr[graph][:, None]).astype(np.int32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,10 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cignn._pyg import read_pyg
 from cignn._storage import (
     Ragged,
     Stacked,
     check_finite,
+    check_graph_of_node,
     positions,
     ragged,
     stack_features,
@@ -283,10 +285,7 @@ class GraphSet:
         if edges.size and (numbers != edges).any():
             raise ValueError("edges must be whole node numbers.")
         graph_of_node = np.asarray(graph_of_node, np.int64)
-        if len(graph_of_node) == 0:
-            raise ValueError("a graph set needs at least one graph, got none.")
-        if graph_of_node[0] != 0 or not np.isin(np.diff(graph_of_node), (0, 1)).all():
-            raise ValueError("graph_of_node must be sorted, start at 0 and leave no graph without nodes.")
+        check_graph_of_node(graph_of_node)
         x = np.ones((len(graph_of_node), 1), np.float32) if x is None else np.asarray(x)
         x = x[:, None] if x.ndim == 1 else x
         if len(x) != len(graph_of_node):
@@ -299,39 +298,20 @@ class GraphSet:
         return cls(store, y=y, groups=groups, meta=meta)  # type: ignore[arg-type]
 
     @classmethod
-    def from_pyg(cls, data: Sequence[Data]) -> GraphSet:
-        """Make a graph set from PyTorch Geometric graphs.
+    def from_pyg(cls, data: Iterable[Data]) -> GraphSet:
+        """Make a graph set from PyTorch Geometric graphs: a list, a data set or a generator of them.
 
-        ``x``, ``y``, ``edge_weight`` and ``edge_truth`` are read where they exist. The graphs must be
-        undirected: every edge stands in both directions.
+        ``x``, ``y`` (one label of any kind), ``edge_weight`` and ``edge_truth`` are read where they exist,
+        ``edge_attr`` is not. The graphs must be undirected: every edge stands in both directions.
         """
-        if not len(data):
-            raise ValueError("a graph set needs at least one graph, got none.")
-        for i, graph in enumerate(data):
-            if not graph.is_undirected():
-                raise ValueError(
-                    f"graph {i} is directed; make it undirected first (torch_geometric.utils.to_undirected)."
-                )
-        sizes = np.array([graph.num_nodes for graph in data])
-        offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-
-        def column(name: str) -> np.ndarray | None:
-            have = [getattr(graph, name, None) is not None for graph in data]
-            if not any(have):
-                return None
-            if not all(have):
-                raise ValueError(f"graph {have.index(False)} has no {name} while others have one.")
-            values = [torch.as_tensor(getattr(graph, name)).detach().cpu().numpy() for graph in data]
-            return np.concatenate([np.atleast_1d(value) for value in values])
-
-        edges = np.concatenate([g.edge_index.cpu().numpy().T + k for g, k in zip(data, offsets, strict=True)])
+        columns = read_pyg(data)
         return cls.from_edges(
-            edges,
-            np.repeat(np.arange(len(data)), sizes),
-            column("x"),
-            column("y"),
-            edge_weight=column("edge_weight"),
-            edge_truth=column("edge_truth"),
+            columns.edges,
+            columns.graph_of_node,
+            columns.x,
+            columns.y,
+            edge_weight=columns.edge_weight,
+            edge_truth=columns.edge_truth,
         )
 
     def to_pyg(self) -> list[Data]:
