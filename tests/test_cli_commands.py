@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from cignn.cli import app
 from cignn.cli.explain import draw, file_names
 from cignn.cli.report import _scores
 from cignn.cli.settings import as_value, to_toml
+from cignn.cli.wording import as_options
 from cignn.datasets import aal116, make_ba2motifs, make_cohort
 from cignn.evaluation import Store
 from cignn.explanations import Explanation
@@ -34,6 +36,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two studies, a network (model) and a support vector machine (svm)."""
     folder = tmp_path_factory.mktemp("studies")
     write_studies(folder)
+    for name, column, value in (("elsewhere", "site", "far away"), ("ageless", "age", "n/a")):
+        shutil.copytree(folder / "my_study", folder / name)
+        table = pd.read_csv(folder / name / "participants.tsv", sep="\t", dtype=str)
+        table.loc[:1, column] = value
+        table.to_csv(folder / name / "participants.tsv", sep="\t", index=False)
     with contextlib.chdir(folder):
         done = CliRunner().invoke(app, ["fit", "my_study", "--hold-out", "0.25", *QUICK, "--json"])
     assert done.exit_code == 0, done.output
@@ -368,8 +375,40 @@ BAD = {
     "an audit of nothing": ("audit nowhere", "nowhere does not exist"),
     "a report of nothing": ("report my_study", "no folder of cignn fit or cignn evaluate"),
     "a label that is none": ("report model --class-names ill=sick", "label of control, patient"),
+    "no processes": ("evaluate my_study --jobs 0", "'--jobs' / '-j': must be a number of processes"),
+    "too many folds": ("evaluate my_study --protocol kfold --folds 30", "lower --folds, "),
+    "short series": ("fit my_study --load min_length=55", "pass --load short_series=drop_subject or keep."),
+    "a site never seen": ("predict svm elsewhere", "fit with --unseen-sites pass to leave them"),
+    "ages that are missing": ("fit ageless --combat", "pass --missing-covariates mean, or leave age out of"),
     "no arguments": ("fit", "Missing argument"),
 }
+
+
+@pytest.mark.parametrize(
+    ("python", "command"),
+    [
+        ('pass constant_rois="drop_subject", "drop_roi" or "zero".',
+         "pass --load constant_rois=drop_subject, drop_roi or zero."),
+        ('pass transpose=True, or mixed_rois="drop_subject", or give n_rois= the right number.',
+         "pass --load transpose=true, or --load mixed_rois=drop_subject, or give --load n_rois= the right number."),
+        ("name the column of the labels with label=, or pass label=None.",
+         "name the column of the labels with --label."),
+        ("fisher=True needs correlations; use kind='correlation' or 'partial', got 'tangent'.",
+         "--fisher needs correlations; use --connectivity correlation or partial, got 'tangent'."),
+        ("pass kind='series' or kind='matrices'.", "pass --load kind=series or --load kind=matrices."),
+        ("kfold with n_splits=5 needs", "kfold with --folds 5 needs"),
+        ("choose others with covariates=(…).", "choose others with --covariates."),
+        ("class 'kind' of the missing label is 2.", "class 'kind' of the missing label is 2."),
+    ],
+)  # fmt: skip
+def test_advice_is_given_in_options(python: str, command: str) -> None:
+    assert as_options(python) == command
+
+
+def test_missing_covariates_can_be_taken_as_the_mean(call: Call, here: Path) -> None:
+    words = "fit ageless --combat --missing-covariates mean --method linear-svm --out filled"
+    assert call(*words.split()).code == 0
+    assert load_model("filled").pipeline_.named_steps["combat"].missing == "mean"
 
 
 @pytest.mark.parametrize(("words", "told"), BAD.values(), ids=BAD.keys())

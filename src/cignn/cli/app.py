@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from cignn import __version__
 from cignn._words import likest
 from cignn.cli.screen import complain
+from cignn.cli.wording import as_options
 
 # as people meet them
 ORDER = ("demo", "audit", "fit", "predict", "explain", "evaluate", "report", "reproduce", "info")
@@ -99,10 +100,10 @@ def _run() -> None:
         complain("interrupted", str(error))
         sys.exit(130)
     except FailedWorkError as error:
-        complain("failed", str(error))
+        complain("failed", as_options(str(error)))
         sys.exit(1)
     except BAD_INPUT as error:
-        complain("error", str(error))
+        complain("error", as_options(str(error)))
         sys.exit(2)
     except (OSError, FloatingPointError, MemoryError) as error:
         complain("failed", str(error) or type(error).__name__)

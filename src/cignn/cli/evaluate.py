@@ -79,6 +79,7 @@ def evaluate(
     combat: opt.Combat = False,
     covariates: opt.Covariates = None,
     unseen_sites: opt.Unseen = "grand_mean",
+    missing_covariates: opt.Missing = "raise",
     density: opt.Density = None,
     settings: Annotated[
         list[str] | None,
@@ -118,7 +119,7 @@ def evaluate(
     estimators = estimators_of(names_in(methods), assignments(settings), device)
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
     if isinstance(cohort, Cohort):
-        choices = (connectivity, fisher, combat, covariates, unseen_sites, density)
+        choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
         estimators = {
             name: cohort_model(one, cohort, *choices).pipeline() for name, one in estimators.items()
         }

@@ -34,6 +34,7 @@ def fit(
     combat: opt.Combat = False,
     covariates: opt.Covariates = None,
     unseen_sites: opt.Unseen = "raise",
+    missing_covariates: opt.Missing = "raise",
     density: opt.Density = None,
     epochs: opt.Epochs = None,
     members: opt.Members = None,
@@ -86,6 +87,7 @@ def fit(
             combat,
             covariates,
             unseen_sites,
+            missing_covariates,
             density,
             running["verbose"],
         )
@@ -140,6 +142,7 @@ def steps(
     combat: bool,
     covariates: str | None,
     unseen_sites: str,
+    missing_covariates: str,
     density: float | None,
     verbose: int = 0,
 ) -> dict[str, Connectivity | ComBat | ConnectomeGraphs | None]:
@@ -153,7 +156,7 @@ def steps(
         kept = [] if covariates.lower() == "none" else names_in(covariates)
     return {
         "connectivity": Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
-        "combat": ComBat(tuple(kept), unseen=unseen_sites) if combat else None,
+        "combat": ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates) if combat else None,
         "graphs": ConnectomeGraphs(density),
     }
 

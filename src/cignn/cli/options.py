@@ -31,6 +31,13 @@ def _words(known: list[str]):  # type: ignore[no-untyped-def]
     return complete
 
 
+def some_processes(jobs: int) -> int:
+    """Refuse to work in no process at all."""
+    if jobs == 0:
+        raise typer.BadParameter("must be a number of processes, or -1 for all cores, got 0.")
+    return jobs
+
+
 Study = Annotated[
     Path,
     typer.Argument(
@@ -54,7 +61,12 @@ Config = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", metavar="N")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.", metavar="N")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", "-j", help="Processes; -1 for all cores.", metavar="N", callback=some_processes
+    ),
+]
 Format = Annotated[
     str,
     typer.Option(
@@ -113,6 +125,15 @@ Unseen = Annotated[
     typer.Option(
         "--unseen-sites",
         help="ComBat on a site it has not seen: raise, pass or grand_mean.",
+        rich_help_panel=MODEL,
+        metavar="WHAT",
+    ),
+]
+Missing = Annotated[
+    str,
+    typer.Option(
+        "--missing-covariates",
+        help="ComBat on a subject without age or sex: raise or mean.",
         rich_help_panel=MODEL,
         metavar="WHAT",
     ),

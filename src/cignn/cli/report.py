@@ -35,6 +35,7 @@ STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are wher
     "combat": False,
     "covariates": None,
     "unseen_sites": "grand_mean",
+    "missing_covariates": "raise",
     "density": None,
 }
 
