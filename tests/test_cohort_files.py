@@ -287,6 +287,18 @@ def test_another_table_and_turned_files(tmp_path: Path) -> None:
     assert got.covariates["age"].tolist() == table()["age"].tolist()
 
 
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+def test_an_atlas_of_other_regions_is_not_the_subjects_fault(tmp_path: Path, kind: str) -> None:
+    write_study(tmp_path, kind=kind)
+    atlas = Atlas([f"region {i}" for i in range(9)])
+    words = r"the atlas has 9 regions, all of the 8 files have 6; give the atlas of these files\.$"
+    for rules in ({}, {"mixed_rois": "drop_subject"}):
+        with pytest.raises(ValueError, match=words):
+            load_cohort(tmp_path, atlas=atlas, **rules)
+    with pytest.raises(ValueError, match=r"n_rois is 7, all of the 8 files have 6; leave it out"):
+        load_cohort(tmp_path, n_rois=7)
+
+
 def test_many_files_in_parallel_with_a_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = load_cohort(write_study(tmp_path), n_jobs=1)
     assert load_cohort(tmp_path, n_jobs=4, verbose=1).digest() == plain.digest()

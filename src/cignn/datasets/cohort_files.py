@@ -155,9 +155,7 @@ def _from_files(
     if transpose:
         tables = [RoiTable(table.values.T, None) for table in tables]
     square = folder.name == "matrices"
-    keep = _same_rois(
-        frame["participant_id"], tables, folder, n_rois or (len(atlas) if atlas else None), rules
-    )
+    keep = _same_rois(frame["participant_id"], tables, folder, n_rois, atlas, rules)
     frame, tables = frame[keep].reset_index(drop=True), [t for t, k in zip(tables, keep, strict=True) if k]
     keep = _same_names(frame["participant_id"], tables, folder, rules)
     frame, tables = frame[keep].reset_index(drop=True), [t for t, k in zip(tables, keep, strict=True) if k]
@@ -190,9 +188,15 @@ def read_many(
 
 
 def _same_rois(
-    subjects: Sequence[str], tables: list[RoiTable], folder: Path, expected: int | None, rules: Checks
+    subjects: Sequence[str],
+    tables: list[RoiTable],
+    folder: Path,
+    n_rois: int | None,
+    atlas: Atlas | None,
+    rules: Checks,
 ) -> np.ndarray:
-    """(n,) whose table has the expected number of ROIs, by default what most have."""
+    """(n,) whose table has the expected number of ROIs, by default that of the atlas or what most have."""
+    expected = n_rois or (None if atlas is None else len(atlas))
     square = folder.name == "matrices"
     shapes = [table.values.shape for table in tables]
     widths = Counter(width for _, width in shapes)
@@ -205,11 +209,18 @@ def _same_rois(
     ]
     if not wrong:
         return fits
+    turned = not square and sum(height == wanted for height, _ in shapes) > len(tables) / 2
+    if wanted not in widths and not turned:
+        usual, count = widths.most_common(1)[0]
+        have = f"{'all' if count == len(tables) else count} of the {len(tables)} files have {usual}"
+        if n_rois:
+            raise ValueError(f"{folder}: n_rois is {n_rois}, {have}; leave it out or correct it.")
+        raise ValueError(f"{folder}: the atlas has {wanted} regions, {have}; give the atlas of these files.")
     what = "matrices" if square else "series (time points × ROIs)"
     line = f"{folder}: expected {what} of {wanted} ROIs, got {name_some(wrong)}"
     if not fits.any() or rules.mixed_rois == "raise":
         hint = ""
-        if not square and sum(height == wanted for height, _ in shapes) > len(tables) / 2:
+        if turned:
             hint = "transpose=True, or "
         elif not square and expected is None and len({h for h, _ in shapes}) == 1 and len(widths) > 1:
             hint = "transpose=True if the files hold ROIs × time points, or "
