@@ -198,7 +198,8 @@ def test_little_data_is_no_reason_to_fail() -> None:
     assert audit(bare)["label"].severity == "unknown"
     assert audit(Cohort(cohort.series[:3], y=[0, 1, 1], sites=["a", "a", "b"])).subjects == 3
     assert audit(cohort[:1]).subjects == 1
-    assert audit(Cohort(cohort.series, y=np.zeros(len(cohort))))["class balance"].severity == "serious"
+    alike = audit(Cohort(cohort.series, y=np.zeros(len(cohort), int)))["class balance"]
+    assert alike.severity == "serious" and alike.message == "all labels are 0"
     three = audit(cohort.with_y(np.arange(len(cohort)) % 3))
     assert flagged(three) == set()
     gaps = cohort._with(covariates={"age": [np.nan] * len(cohort), "sex": [None] * len(cohort)})

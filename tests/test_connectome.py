@@ -429,6 +429,9 @@ def test_combat_names_what_is_wrong() -> None:
     )
     with pytest.raises(ValueError, match="sex of sub-0001 is 'X', in training it was one of F, M"):
         ComBat().fit(cohort).transform(odd)
+    numbered = odd._with(covariates=cohort.covariates.assign(sex=[21] + [1] * 39))
+    with pytest.raises(ValueError, match="sex of sub-0001 and 39 more is 21|sex of sub-0001, .* is 21, in"):
+        ComBat().fit(cohort).transform(numbered)
 
 
 # ---------------------------------------------------------------------- graphs

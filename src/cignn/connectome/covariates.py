@@ -41,7 +41,7 @@ class CovariateColumn(NamedTuple):
             strange = ~column.isin(self.levels).to_numpy() & ~absent
             if strange.any():
                 raise ValueError(
-                    f"{self.name} of {name_some(subjects[strange])} is {column[strange].iloc[0]!r}, in "
+                    f"{self.name} of {name_some(subjects[strange])} is {column[strange].tolist()[0]!r}, in "
                     f"training it was one of {name_some(self.levels)}; correct it or leave it out."
                 )
             values = (column.to_numpy()[:, None] == np.array(self.levels[1:], object)) - self.mean

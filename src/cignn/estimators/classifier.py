@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
+from cignn.estimators.labels import check_graphs
 from cignn.graphs import GraphSet
 
 UNSAVED = ("random_state", "checkpoint")  # parameters that belong to a training, not to a model
@@ -133,10 +134,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_fitted(self, X: GraphSet) -> GraphSet:
         self._check_is_fitted()
-        if not isinstance(X, GraphSet):
-            raise TypeError(
-                f"expected a GraphSet, got {type(X).__name__}; make one with GraphSet.from_arrays."
-            )
+        check_graphs(X)
         self._check_nodes(X, self.n_features_in_, self.n_nodes_, self.node_names_)
         return X
 

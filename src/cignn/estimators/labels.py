@@ -10,15 +10,24 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.class_weight import compute_class_weight
 
+from cignn.datasets.cohort import Cohort
 from cignn.graphs import GraphSet
+
+
+def check_graphs(graphs: Any) -> None:
+    """Refuse what is no GraphSet, and say how to make one of it."""
+    if isinstance(graphs, GraphSet):
+        return
+    advice = "make one with GraphSet.from_arrays"
+    if isinstance(graphs, Cohort):
+        steps = "Connectivity(), ConnectomeGraphs()" if graphs.matrices is None else "ConnectomeGraphs()"
+        advice = f"put {steps} before the classifier in a pipeline, or use CohortClassifier(classifier)"
+    raise TypeError(f"expected a GraphSet, got {type(graphs).__name__}; {advice}.")
 
 
 def labelled(graphs: Any, y: Sequence | np.ndarray | None) -> tuple[GraphSet, np.ndarray]:
     """Return the graphs and their labels, ``y`` or their own; refuse what is neither."""
-    if not isinstance(graphs, GraphSet):
-        raise TypeError(
-            f"expected a GraphSet, got {type(graphs).__name__}; make one with GraphSet.from_arrays."
-        )
+    check_graphs(graphs)
     if not len(graphs):
         raise ValueError("there are no graphs to learn or choose from, got an empty GraphSet.")
     if y is None and graphs.y is None:
@@ -41,7 +50,7 @@ def class_codes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
         raise ValueError(f"y must hold labels of one kind, got {kinds}.") from None
     if len(classes) < 2:
-        raise ValueError(f"fit needs at least two classes, got only {classes[0]!r}.")
+        raise ValueError(f"fit needs at least two classes, got only {classes.tolist()[0]!r}.")
     return classes, codes
 
 

@@ -139,7 +139,7 @@ class ShallowGraphClassifier(GraphClassifier):
         counts = np.bincount(codes)
         if counts.min() < 2:
             raise ValueError(
-                f"class {classes[counts.argmin()]!r} has only one graph; add graphs or drop the class."
+                f"class {classes.tolist()[counts.argmin()]!r} has only one graph; add graphs or drop the class."
             )
         weight = class_weights(self.class_weight, classes, codes)[codes].astype(np.float64)
         weight /= weight.mean()

@@ -223,7 +223,7 @@ def _balance(cohort: Cohort) -> list[Finding]:
     labels = pd.Series(cohort.y)
     shares = labels.value_counts(normalize=True)
     if len(shares) < 2:
-        only = f"all labels are {shares.index[0]!r}" if len(shares) else "no labels"
+        only = f"all labels are {shares.index.tolist()[0]!r}" if len(shares) else "no labels"
         return [Finding("class balance", "serious", 1.0, "largest share", only, "add the other class")]
     lopsided = shares.iloc[0] > 1.5 / len(shares)
     message = ", ".join(f"{label}: {share:.0%}" for label, share in shares.sort_index().items())

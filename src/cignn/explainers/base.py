@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from cignn._progress import track
+from cignn.estimators.labels import check_graphs
 from cignn.explainers.edges import EdgeBatch
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -40,7 +41,7 @@ class Explainer(BaseEstimator, ABC):
 
     def fit(self, estimator: Any, graphs: GraphSet) -> Self:
         """Get ready to explain ``estimator``, which is fitted; methods that learn do so on ``graphs``."""
-        _check_graphs(graphs)
+        check_graphs(graphs)
         if not len(graphs):
             raise ValueError("there are no graphs to learn to explain from, got an empty GraphSet.")
         if not hasattr(estimator, "classes_"):
@@ -60,7 +61,7 @@ class Explainer(BaseEstimator, ABC):
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted yet; call fit(estimator, graphs)."
             )
-        _check_graphs(graphs)
+        check_graphs(graphs)
         if not len(graphs):
             return Explanations(graphs, [], np.empty(0, self.estimator_.classes_.dtype))
         self.estimator_.predict(graphs[:1])  # says in its own words what does not fit
@@ -128,13 +129,6 @@ class NetworkExplainer(Explainer):
 
 
 # ----------------------------------------------------------------------- helpers
-
-
-def _check_graphs(graphs: Any) -> None:
-    if not isinstance(graphs, GraphSet):
-        raise TypeError(
-            f"expected a GraphSet, got {type(graphs).__name__}; make one with GraphSet.from_arrays."
-        )
 
 
 def device_of(estimator: Any) -> torch.device:
