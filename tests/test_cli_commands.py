@@ -389,8 +389,8 @@ BAD = {
     [
         ('pass constant_rois="drop_subject", "drop_roi" or "zero".',
          "pass --load constant_rois=drop_subject, drop_roi or zero."),
-        ('pass transpose=True, or mixed_rois="drop_subject", or give n_rois= the right number.',
-         "pass --load transpose=true, or --load mixed_rois=drop_subject, or give --load n_rois= the right number."),
+        ('pass transpose=True, or mixed_rois="drop_subject", or give n_rois= another.',
+         "pass --load transpose=true, or --load mixed_rois=drop_subject, or give --load n_rois= another."),
         ("name the column of the labels with label=, or pass label=None.",
          "name the column of the labels with --label."),
         ("fisher=True needs correlations; use kind='correlation' or 'partial', got 'tangent'.",

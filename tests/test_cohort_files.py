@@ -492,8 +492,9 @@ def test_wrong_options(tmp_path: Path, wrong: dict, words: str) -> None:
     write_study(tmp_path)
     with pytest.raises(ValueError, match=words):
         load_cohort(tmp_path, **wrong)
-    with pytest.raises(TypeError, match="constant_roi"):
-        load_cohort(tmp_path, constant_roi="zero")
+    for ask in (load_cohort, lambda path, **options: check_cohort(load_cohort(path), **options)):
+        with pytest.raises(TypeError, match="no option 'constant_roi'; did you mean 'constant_rois'"):
+            ask(tmp_path, constant_roi="zero")
 
 
 def test_folders_that_are_no_cohort(tmp_path: Path) -> None:

@@ -145,6 +145,8 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path, kind: str, y: np.ndarray |
     loaded = load_cohort(path)
     assert loaded.digest() == saved.digest() and loaded.atlas == atlas
     pd.testing.assert_frame_equal(loaded.covariates, saved.covariates)
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere to write x\.npz into"):
+        saved.save(tmp_path / "nowhere" / "x")
     part = saved[[5, 2]]
     assert load_cohort(part.save(tmp_path / "part.npz")).digest() == part.digest()
 
@@ -174,6 +176,11 @@ def test_digest_tells_cohorts_apart(other: Callable[[Cohort], Cohort]) -> None:
         ({"series": None}, "exactly one of series and matrices"),
         ({"matrices": np.zeros((12, R, R))}, "exactly one of series and matrices"),
         ({"series": None, "matrices": np.zeros((12, R, 4))}, r"matrices must be .*\(12, 5, 4\)"),
+        (
+            {"series": None, "matrices": [np.zeros((R, R)), np.zeros((4, 4)), np.zeros((R, R))]},
+            r"same number of ROIs, most have shape \(5, 5\), matrix 1 has \(4, 4\); use the same atlas",
+        ),
+        ({"series": None, "matrices": [[["a"]]]}, r"matrices must be numbers, \(subjects, ROIs, ROIs\)"),
         ({"series": [np.zeros((9, R)), np.zeros((9, 4))]}, r"same number of ROIs, got \[4, 5\]"),
         ({"series": [np.zeros(9)]}, r"series 0 must be \(time points, ROIs\)"),
         ({"y": [0, 1]}, r"y must have one entry per subject \(12\)"),

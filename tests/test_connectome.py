@@ -430,7 +430,7 @@ def test_combat_names_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="sex of sub-0001 is 'X', in training it was one of F, M"):
         ComBat().fit(cohort).transform(odd)
     numbered = odd._with(covariates=cohort.covariates.assign(sex=[21] + [1] * 39))
-    with pytest.raises(ValueError, match="sex of sub-0001 and 39 more is 21|sex of sub-0001, .* is 21, in"):
+    with pytest.raises(ValueError, match=r"sex of sub-0001, .* is 21, in"):
         ComBat().fit(cohort).transform(numbered)
 
 
@@ -528,6 +528,8 @@ def test_graph_features() -> None:
     ("settings_", "words"),
     [
         ({"density": 1.7}, r"density must lie in \(0, 1\], got 1.7"),
+        ({"density": "a"}, "density must be a number, got 'a'"),
+        ({"neighbours": True}, "neighbours must be a number, got True"),
         ({"density": 0.1, "threshold": 0.2}, "at most one of .*, got density and threshold"),
         ({"sign": "plus"}, "sign must be one of both, positive, negative, absolute, got 'plus'"),
         ({"neighbours": 20}, "neighbours must lie between 1 and 19"),
@@ -547,6 +549,15 @@ def test_graphs_need_finite_matrices() -> None:
     cohort.matrices[2, 0, 1] = np.nan
     with pytest.raises(ValueError, match="NaN or infinite values in the matrix of sub-0003"):
         ConnectomeGraphs().fit(cohort)
+
+
+def test_subjects_whose_matrix_is_not_symmetric_are_named() -> None:
+    cohort = make_connectivity()
+    cohort.matrices[[2, 5], 0, 1] += 0.1
+    with pytest.raises(ValueError, match=r"matrix of sub-0003, sub-0006 is not symmetric; .*symmetrise"):
+        ConnectomeGraphs().fit_transform(cohort)
+    repaired = check_cohort(cohort, asymmetric="symmetrise", one_class="keep")
+    assert len(ConnectomeGraphs().fit_transform(repaired)) == len(cohort)
 
 
 # ------------------------------------------------------------------- pipelines

@@ -16,7 +16,7 @@ import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import balanced_accuracy_score, recall_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import (
@@ -121,6 +121,8 @@ def test_cross_validation_learns_on_the_folds_it_is_given() -> None:
     assert cross_val_score(tiny(**QUICK), graphs, graphs.y, cv=3).min() >= 0.9
     shuffled = graphs.with_y(np.random.default_rng(0).permutation(graphs.y))
     assert cross_val_score(tiny(**QUICK), shuffled, shuffled.y, cv=3).mean() < 0.8
+    own, given = (cross_val_score(tiny(), shuffled, y, cv=KFold(2)) for y in (None, shuffled.y))
+    np.testing.assert_array_equal(own, given)
 
 
 def test_grid_search_tries_each_value_and_refits_the_best(graphs: GraphSet) -> None:

@@ -220,6 +220,8 @@ def test_bad_parameters_are_refused_by_name(
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ValueError, match=r"name must be one of 'gnn-explainer', .*, got 'lime'"):
         make_explainer("lime")
+    with pytest.raises(ValueError, match="'gnn-explainer' has no parameter 'step'; did you mean 'steps'"):
+        make_explainer("gnn-explainer", step=3)
 
 
 # ------------------------------------------------------------------- references

@@ -18,6 +18,7 @@ import pytest
 import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import make_pipeline
 
@@ -60,6 +61,15 @@ def cohort() -> Cohort:
 @pytest.fixture(scope="module")
 def motifs() -> GraphSet:
     return make_ba2motifs(30, random_state=0)
+
+
+def test_a_classifier_of_tables_is_told_that_a_cohort_is_none(cohort: Cohort) -> None:
+    with pytest.warns(TaskFailedWarning):
+        results = evaluate({"logistic": LogisticRegression()}, cohort)
+    (told,) = results["error"].unique()
+    assert "a Cohort is no table of features; use a classifier of graphs" in told
+    with pytest.raises(ValueError, match="no scores, every task failed; the column error says why"):
+        summary(results, ["accuracy"])
 
 
 class Spy(ClassifierMixin, BaseEstimator):

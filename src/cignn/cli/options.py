@@ -63,9 +63,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for m
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", metavar="N")]
 Jobs = Annotated[
     int,
-    typer.Option(
-        "--jobs", "-j", help="Processes; -1 for all cores.", metavar="N", callback=some_processes
-    ),
+    typer.Option("--jobs", "-j", help="Processes; -1 for all cores.", metavar="N", callback=some_processes),
 ]
 Format = Annotated[
     str,

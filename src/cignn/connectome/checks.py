@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cignn._storage import CLOSE
 from cignn._words import name_some
 from cignn.datasets.cohort import Cohort
 
@@ -24,6 +25,17 @@ def check_cohort_input(X: Any, step: str, matrices: bool = False) -> None:
     if bad.any():
         raise ValueError(
             f"NaN or infinite values in the matrix of {name_some(X.subjects[bad])}; repair or drop them."
+        )
+
+
+def check_symmetry(X: Cohort) -> None:
+    """Raise unless all matrices are as symmetric as those of graphs must be."""
+    assert X.matrices is not None
+    askew = [not np.allclose(matrix, matrix.T, CLOSE, CLOSE, equal_nan=True) for matrix in X.matrices]
+    if any(askew):
+        raise ValueError(
+            f"the matrix of {name_some(X.subjects[askew])} is not symmetric; make it so with "
+            'check_cohort(cohort, asymmetric="symmetrise").'
         )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from cignn.connectome.checks import check_cohort_input, check_rois
+from cignn.connectome.checks import check_cohort_input, check_rois, check_symmetry
 from cignn.datasets.cohort import Cohort
 from cignn.graphs import GraphSet
 
@@ -101,6 +102,9 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
         given = [name for name, value in rules.items() if value is not None]
         if len(given) > 1:
             raise ValueError(f"give at most one of {', '.join(rules)}, got {' and '.join(given)}.")
+        for name in given:
+            if not isinstance(rules[name], Real) or isinstance(rules[name], bool):
+                raise ValueError(f"{name} must be a number, got {rules[name]!r}.")
         if self.density is not None and not 0 < self.density <= 1:
             raise ValueError(f"density must lie in (0, 1], got {self.density!r}.")
         if self.threshold is not None and self.threshold < 0:
@@ -115,6 +119,7 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
         """(n, R, R) what is left of the matrices."""
         assert X.matrices is not None
         if self.sign == "both" and self.density is self.threshold is self.neighbours is None:
+            check_symmetry(X)
             return X.matrices
         weights = np.empty_like(X.matrices)
         for i, matrix in enumerate(X.matrices):

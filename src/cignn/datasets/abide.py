@@ -15,7 +15,7 @@ from cignn._words import name_some
 from cignn.datasets._random import RandomState, as_generator
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import Checks, logger
+from cignn.datasets.cohort_checks import checks_from, logger
 from cignn.datasets.cohort_files import checked, read_many
 from cignn.datasets.cohort_npz import read_arrays
 from cignn.datasets.participants import read_table, tidy
@@ -92,7 +92,7 @@ def load_abide(
     Cohort with y 1 for ASD and 0 for TD, sites, subjects named by their file id, and the covariates age, sex
     and mean_fd.
     """
-    rules = Checks(**({"constant_rois": constant_rois, "one_class": "keep"} | checks))
+    rules = checks_from({"constant_rois": constant_rois, "one_class": "keep"} | checks)
     if selection not in SELECTIONS:
         raise ValueError(f"selection must be None, paper, paper-balanced or quality, got {selection!r}.")
     path = Path(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,11 +130,7 @@ class Cohort:
         if (series is None) == (matrices is None):
             raise ValueError("a cohort needs exactly one of series and matrices.")
         self.series = None if series is None else SeriesStack.of(series)
-        self.matrices = None if matrices is None else np.asarray(matrices, np.float32)
-        if self.matrices is not None and (
-            self.matrices.ndim != 3 or self.matrices.shape[1] != self.matrices.shape[2]
-        ):
-            raise ValueError(f"matrices must be (subjects, ROIs, ROIs), got shape {self.matrices.shape}.")
+        self.matrices = None if matrices is None else _as_matrices(matrices)
         n = len(self)
         self.y = None if y is None else np.array(y)  # a copy: pandas hands out read-only arrays
         self.sites = None if sites is None else np.array(sites)
@@ -199,6 +196,12 @@ class Cohort:
             sites=None if self.sites is None else self.sites[index],
             subjects=self.subjects[index],
             covariates=self.covariates.iloc[index].reset_index(drop=True),
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise TypeError(
+            "a Cohort is no table of features; use a classifier of graphs such as "
+            'make_estimator("linear-svm"), or put a step that makes numbers of it before yours.'
         )
 
     def __iter__(self) -> Iterator[Subject]:
@@ -293,6 +296,24 @@ class Cohort:
         from cignn.datasets.cohort_npz import write_npz
 
         return write_npz(self, path)
+
+
+def _as_matrices(matrices: Any) -> np.ndarray:
+    shapes = [] if isinstance(matrices, np.ndarray) else [np.shape(one) for one in matrices]
+    if len(set(shapes)) > 1:
+        usual = Counter(shapes).most_common(1)[0][0]
+        odd = next(i for i, shape in enumerate(shapes) if shape != usual)
+        raise ValueError(
+            f"all matrices must have the same number of ROIs, most have shape {usual}, matrix {odd} has "
+            f"{shapes[odd]}; use the same atlas."
+        )
+    try:
+        stacked = np.asarray(matrices, np.float32)
+    except (TypeError, ValueError):
+        raise ValueError("matrices must be numbers, (subjects, ROIs, ROIs).") from None
+    if stacked.ndim != 3 or stacked.shape[1] != stacked.shape[2]:
+        raise ValueError(f"matrices must be (subjects, ROIs, ROIs), got shape {stacked.shape}.")
+    return stacked
 
 
 def _as_table(covariates: Any, n: int) -> pd.DataFrame:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from cignn._words import name_some
+from cignn._words import name_some, nearest
 from cignn.datasets.cohort import Cohort, SeriesStack
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,15 @@ ACTIONS = {
 }
 
 
+def checks_from(options: Mapping[str, Any]) -> Checks:
+    """Return the checks with these options; one that does not exist is named with the likest."""
+    known = [field.name for field in fields(Checks)]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"there is no option {name!r}{nearest(name, known)}")
+    return Checks(**options)
+
+
 def check_cohort(cohort: Cohort, **options: Any) -> Cohort:
     """Look for what makes a cohort unfit to learn from; return it, repaired as the options say.
 
@@ -86,7 +96,7 @@ def check_cohort(cohort: Cohort, **options: Any) -> Cohort:
     -------
     Cohort, the same one where nothing had to change; the one given is never changed.
     """
-    return apply_checks(cohort, Checks(**options))
+    return apply_checks(cohort, checks_from(options))
 
 
 def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort:

@@ -17,7 +17,7 @@ from cignn._words import name_some
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import Checks, apply_checks, logger, remedy
+from cignn.datasets.cohort_checks import Checks, apply_checks, checks_from, logger, remedy
 from cignn.datasets.cohort_npz import read_npz, was_saved
 from cignn.datasets.derivatives import from_scans, holds_scans
 from cignn.datasets.roi_files import ENDINGS, RoiTable, read_roi_file
@@ -79,7 +79,7 @@ def load_cohort(
     -------
     Cohort in the order of the table
     """
-    rules = Checks(**checks)
+    rules = checks_from(checks)
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; give a cohort's folder or .npz file.")

@@ -28,6 +28,8 @@ def write_npz(cohort: Cohort, path: str | Path) -> Path:
     """Write a cohort; an unfinished file never takes the place of a finished one."""
     path = Path(path)
     path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first.")
     arrays: dict[str, np.ndarray | None] = {FORMAT: np.array(1), "matrices": cohort.matrices}
     if cohort.series is not None:
         stack = cohort.series.compact()

@@ -14,7 +14,7 @@ from cignn._words import name_some
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import Checks, logger
+from cignn.datasets.cohort_checks import Checks, checks_from, logger
 from cignn.datasets.cohort_files import checked, read_many
 
 AAL = slice(0, 116)  # of the release's 1833 columns
@@ -73,7 +73,7 @@ def load_rest_meta_mdd(
         min_site_size = max(min_site_size, PAPER_MIN_SITE)
         max_mean_fd = PAPER_MAX_FD if max_mean_fd is None else max_mean_fd
         checks = {"non_finite": "drop_subject", "short_series": "drop_subject"} | checks
-    rules = Checks(**({"constant_rois": constant_rois, "one_class": "keep"} | checks))
+    rules = checks_from({"constant_rois": constant_rois, "one_class": "keep"} | checks)
     path = Path(path)
     files = _find(path, exclude)
     table = _table(participants, list(files), rules)

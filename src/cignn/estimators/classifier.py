@@ -10,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score
 
-from cignn.estimators.labels import check_graphs
+from cignn.estimators.labels import check_graphs, labelled
 from cignn.graphs import GraphSet
 
 UNSAVED = ("random_state", "checkpoint")  # parameters that belong to a training, not to a model
@@ -47,6 +48,17 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         """(g,) most probable labels."""
         probabilities = self.predict_proba(X)  # says first whether there is anything to predict with
         return self.classes_[probabilities.argmax(1)]
+
+    def score(
+        self,
+        X: GraphSet,
+        y: Sequence | np.ndarray | None = None,
+        sample_weight: Sequence | np.ndarray | None = None,
+    ) -> float:
+        """Accuracy on graphs with labels ``y``, by default their own."""
+        self._check_is_fitted()
+        graphs, labels = labelled(X, y)
+        return float(accuracy_score(labels, self.predict(graphs), sample_weight=sample_weight))
 
     def trained_on(self, X: GraphSet) -> np.ndarray | None:
         """(g,) bool: which graphs the model was trained on, or chose its epoch on, known by their data alone.

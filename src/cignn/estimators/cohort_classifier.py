@@ -109,6 +109,16 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
         probabilities = self.predict_proba(X)  # says first whether there is anything to predict with
         return self.classes_[probabilities.argmax(1)]
 
+    def score(
+        self,
+        X: Cohort,
+        y: Sequence | np.ndarray | None = None,
+        sample_weight: Sequence | np.ndarray | None = None,
+    ) -> float:
+        """Accuracy on subjects with labels ``y``, by default their own."""
+        graphs = self.to_graphs(X)
+        return self.classifier_.score(graphs, y, sample_weight)
+
     def explain(self, X: Cohort) -> Explanations:
         """Return the weight of every edge of every subject, where the classifier explains itself."""
         if not hasattr(self.classifier_, "explain"):

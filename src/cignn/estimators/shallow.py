@@ -138,9 +138,8 @@ class ShallowGraphClassifier(GraphClassifier):
         settings = self._settings(graphs)
         counts = np.bincount(codes)
         if counts.min() < 2:
-            raise ValueError(
-                f"class {classes.tolist()[counts.argmin()]!r} has only one graph; add graphs or drop the class."
-            )
+            rare = classes.tolist()[counts.argmin()]
+            raise ValueError(f"class {rare!r} has only one graph; add graphs or drop the class.")
         weight = class_weights(self.class_weight, classes, codes)[codes].astype(np.float64)
         weight /= weight.mean()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -301,5 +301,7 @@ def _check_columns(results: pd.DataFrame, *names: str) -> None:
 
 def _check_metric(results: pd.DataFrame, metric: str) -> None:
     known = results["metric"].unique()
+    if not len(known):
+        raise ValueError("the results have no scores, every task failed; the column error says why.")
     if metric not in known:
         raise ValueError(f"the results have no metric {metric!r}. There are {', '.join(known)}.")

@@ -1,5 +1,6 @@
 """Explainers of graph classifiers, one interface, and the one result type they share."""
 
+from cignn._words import nearest
 from cignn.explainers.base import Explainer, NetworkExplainer
 from cignn.explainers.gnn_explainer import GNNExplainer
 from cignn.explainers.orphicx import InformationFlow, OrphicX
@@ -31,6 +32,10 @@ def make_explainer(name: str, **params: object) -> Explainer:
     """Make an explainer by its name in `EXPLAINERS`: ``make_explainer("gnn-explainer", steps=300)``."""
     if name not in EXPLAINERS:
         raise ValueError(f"name must be one of {', '.join(map(repr, EXPLAINERS))}, got {name!r}.")
+    known = EXPLAINERS[name]._get_param_names()
+    for param in params:
+        if param not in known:
+            raise ValueError(f"{name!r} has no parameter {param!r}{nearest(param, known)}")
     return EXPLAINERS[name](**params)
 
 
