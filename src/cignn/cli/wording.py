@@ -34,7 +34,7 @@ _SAID = (
 def as_options(message: str) -> str:
     """Return a message of the package with its advice in words of the command line."""
     for pattern, words in _SAID:
-        message = re.sub(pattern, words, message)  # type: ignore[arg-type]
+        message = re.sub(pattern, words, message)
     return message
 
 
