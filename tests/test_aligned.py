@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from cignn.datasets import make_ba2motifs
 from cignn import CIGNNClassifier, GraphSet, load_model
+from cignn.datasets import make_ba2motifs
 from cignn.evaluation import explanation_roc_auc
 from cignn.nn.edge_network import EdgeNetwork
 

@@ -88,7 +88,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# what the default preset does differently where node i is the same thing in every graph, as brain regions are,
+# what the default preset does differently where node i is the same in every graph, as brain regions are,
 # unless a GNN and its readout over nodes are asked for
 ALIGNED: dict[str, Any] = {
     "encoder_hidden": (32,),
