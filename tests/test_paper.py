@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import ESTIMATORS, make_estimator
@@ -258,6 +262,21 @@ def test_a_second_run_computes_nothing_again(store: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(measuring, "_hsic", _named_like(forbidden))
     for name, table in first.items():
         pd.testing.assert_frame_equal(reproduce(name, store=store, **SMALL).table, table)
+
+
+def test_a_page_says_when_and_with_which_versions_its_tasks_were_run(tmp_path: Path) -> None:
+    run = {"rows": ["Linear-SVM", "LASSO"], "sets": ["ABIDE"], "store": tmp_path}
+    reproduce("classification-brain", **run, **SMALL)
+    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as db, db:
+        key, made = db.execute("SELECT key, versions FROM tasks WHERE method = 'LASSO'").fetchone()
+        older = json.dumps(json.loads(made) | {"torch": "1.0.0"})
+        db.execute(
+            "UPDATE tasks SET versions = ?, finished = '2001-02-03T04:05:06+00:00' WHERE key = ?",
+            (older, key),
+        )
+    page = reproduce("classification-brain", **run, **SMALL).to_markdown()
+    assert "1 task on 2001-02-03 with cignn" in page and "torch 1.0.0" in page
+    assert f"torch {torch.__version__}" in page
 
 
 def test_ranks_use_what_other_tables_have_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

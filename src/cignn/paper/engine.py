@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ from typing import Any
 import pandas as pd
 
 from cignn._words import nearest
-from cignn.evaluation.store import versions
 from cignn.paper.data import load_sets
-from cignn.paper.measure import Run, measure
+from cignn.paper.measure import Origin, Run, measure
 from cignn.paper.spec import AXES, Claim, Spec, load_spec
 from cignn.paper.tables import markdown
 
@@ -29,7 +27,7 @@ class Reproduction:
     table : one line per figure: data, row, metric, paper, paper_std, ours, ours_std, runs, difference
     missing : data set → why it is not there and how to get it; failures : tasks that failed, one line each
     claims : what the paper says in words, and where it holds for us
-    command : what was run; markdown, csv : the files written
+    command : what was run; origins : when and with which versions; markdown, csv : the files written
     """
 
     spec: Spec
@@ -39,12 +37,13 @@ class Reproduction:
     failures: list[str]
     claims: dict[str, str]
     command: str = ""
+    origins: Sequence[Origin] = ()
     markdown: Path | None = None
     csv: Path | None = None
 
     def to_markdown(self) -> str:
         """Return the page that was written."""
-        return markdown(self, date.today().isoformat(), versions())
+        return markdown(self)
 
     def __repr__(self) -> str:
         return self.to_markdown()
@@ -100,6 +99,7 @@ def reproduce(
         run.failures,
         {claim.text: judge(claim, ours) for claim in spec.claims},
         _command(name, scale, numbers, spec.kind, rows, sets),
+        run.origins(),
         out.with_suffix(".md"),
         out.with_suffix(".csv"),
     )

@@ -7,8 +7,9 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,13 +22,21 @@ from cignn.evaluation import evaluate
 from cignn.evaluation.methods import digest, plain
 from cignn.evaluation.runner import TaskFailedWarning
 from cignn.evaluation.statistics import nemenyi_test
-from cignn.evaluation.store import versions
+from cignn.evaluation.store import Store, versions
 from cignn.paper.methods import make_method, make_row_explainer, settings
 from cignn.paper.spec import Spec, load_spec
 
 OURS = ["data", "row", "metric", "value", "std", "runs"]
 PAPER_DENSITY = 0.1
 LAST = 5  # epochs over which HSIC is averaged
+
+
+class Origin(NamedTuple):
+    """Tasks that were run with the same packages: how many, when and with which versions."""
+
+    tasks: int
+    days: str
+    versions: dict[str, str]
 
 
 @dataclass
@@ -41,6 +50,7 @@ class Run:
     scheduler: str | None = None
     verbose: int = 1
     failures: list[str] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)  # of the tasks the figures come from
 
     def evaluate(self, methods: Mapping[str, Any], data: Mapping[str, Any], **more: Any) -> pd.DataFrame:
         """`evaluate` with this run's store, seeds and processes; failed tasks are noted, the rest stays."""
@@ -49,11 +59,31 @@ class Run:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TaskFailedWarning)
             found = evaluate(dict(methods), dict(data), seeds=self.seeds, store=self.store, **how)
+        self.keys |= set(found["key"])
         failed = found[found["metric"] == "error"]
         for (method, where, explainer), part in failed.groupby(["method", "data", "explainer"]):
             who = f"{method} ({explainer})" if explainer else method
             self.failures.append(f"{who} on {where}: {part['error'].iloc[0]} ({len(part)} of its tasks)")
         return found[found["metric"] != "error"]
+
+    def origins(self) -> list[Origin]:
+        """Return where the figures come from, most tasks first; without tasks, from here and today."""
+        if not self.keys:
+            return [Origin(0, date.today().isoformat(), versions())]
+        with Store(self.store) as store:
+            tasks = store.tasks()
+        tasks = tasks[tasks["key"].isin(self.keys)]
+        parts = tasks.groupby(tasks["versions"].map(lambda found: json.dumps(found, sort_keys=True)))
+        found = [
+            Origin(len(part), " to ".join(dict.fromkeys(_days(part["finished"]))), part["versions"].iloc[0])
+            for _, part in parts
+        ]
+        return sorted(found, key=lambda origin: -origin.tasks)
+
+
+def _days(finished: pd.Series) -> tuple[str, str]:
+    """The first and the last day."""
+    return finished.min()[:10], finished.max()[:10]
 
 
 def measure(spec: Spec, sets: Mapping[str, Any], run: Run) -> pd.DataFrame:

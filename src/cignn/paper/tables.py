@@ -8,6 +8,7 @@ import pandas as pd
 
 if TYPE_CHECKING:
     from cignn.paper.engine import Reproduction
+    from cignn.paper.measure import Origin
     from cignn.paper.spec import Method
 
 
@@ -18,7 +19,7 @@ PROTOCOLS = {
 }
 
 
-def markdown(result: Reproduction, day: str, versions: dict[str, str]) -> str:
+def markdown(result: Reproduction) -> str:
     """Return title, tables, claims, notes, what is missing, and how it was made."""
     spec = result.spec
     lines = [f"# {spec.title}", "", f"The paper's {spec.source}. Difference is ours − paper.", ""]
@@ -48,14 +49,21 @@ def markdown(result: Reproduction, day: str, versions: dict[str, str]) -> str:
             *(f"- **{k}**: {v}" for k, v in result.missing.items()),
             "",
         ]
-    made = ", ".join(f"{package} {version}" for package, version in versions.items() if version)
-    lines += ["## How it was made", "", f"`{result.command}` on {day}; {made}.", ""]
+    lines += ["## How it was made", "", f"`{result.command}`", ""]
+    lines += [f"- {_origin(origin)}" for origin in result.origins] + [""]
     if spec.methods and spec.kind != "ranks":
         graphs = f" Brain graphs have density {spec.density:g}." if spec.density is not None else ""
         protocol = PROTOCOLS.get(spec.kind, HOLDOUT)
         lines += [f"{protocol}{graphs} Settings that are not named are the defaults.", ""]
         lines += [f"- {method.row}: {_settings(method)}" for method in spec.methods]
     return "\n".join(lines) + "\n"
+
+
+def _origin(origin: Origin) -> str:
+    """When some of the tasks were run, and with what."""
+    packages = ", ".join(f"{name} {version}" for name, version in origin.versions.items() if version)
+    tasks = f"{origin.tasks} task{'s' * (origin.tasks > 1)} on " if origin.tasks else ""
+    return f"{tasks}{origin.days} with {packages}"
 
 
 def _settings(method: Method) -> str:
