@@ -33,7 +33,8 @@ def classification_scores(
 
     Of two classes in sorted order the second one counts as positive (the patients, where controls are 0). Of
     more classes F1, sensitivity, specificity and ROC-AUC are means over classes, each against the rest. NaN
-    where there is nothing to measure: no sensitivity without patients.
+    where there is nothing to measure: no sensitivity without patients, no balanced accuracy without one of
+    the classes.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def confusion_scores(confusion: np.ndarray) -> dict[str, np.ndarray]:
         specificity = recall[..., 0] if k == 2 else np.full(total.shape, np.nan)
     return {
         "accuracy": _ratio(right.sum(-1), total),
-        "balanced_accuracy": _mean(recall),
+        "balanced_accuracy": recall.mean(-1),  # NaN where a class is absent
         "f1": f1.mean(-1) if k > 2 else f1[..., -1],
         "mcc": np.nan_to_num(_ratio(above, below)) * some,
         "sensitivity": sensitivity,

@@ -306,7 +306,7 @@ class _People(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Split subjects in two, stratified, ``share`` of all subjects in the second part.
 
-        least : of every class in the first part.
+        Both parts hold every class. least : of every class in the first part.
         """
         n_classes = len(self.classes)
         size = min(max(n_classes, round(share * len(self.codes))), len(index) - n_classes)
@@ -316,11 +316,14 @@ class _People(NamedTuple):
                 "too few subjects of a class are left for training and validation; add subjects."
             )
         rest, part = train_test_split(index, test_size=size, stratify=codes, random_state=seed)
-        for code in range(n_classes):  # rounding took the last of a rare class: give back
+        for code in range(n_classes):  # rounding took the last of a rare class, or none: give back, or take
             missing = max(0, least - int((self.codes[rest] == code).sum()))
             if missing:
                 back = part[self.codes[part] == code][:missing]
                 rest, part = np.append(rest, back), np.setdiff1d(part, back)
+            elif not (self.codes[part] == code).any():
+                one = rest[self.codes[rest] == code][:1]
+                rest, part = np.setdiff1d(rest, one), np.append(part, one)
         return rest, part
 
     def folds(self, index: np.ndarray, n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -194,6 +194,7 @@ def _context(data: ReportData) -> dict[str, Any]:
         areas = explanation_roc_auc(data.explanations)
         right = float(np.nanmean(areas)) if np.isfinite(areas).any() else None
     removal = data.removal
+    lead = scores.get("balanced_accuracy", Score(np.nan))
     return {
         "title": data.title,
         "version": __version__,
@@ -219,7 +220,7 @@ def _context(data: ReportData) -> dict[str, Any]:
         "method_tables": [_method_view(table) for table in tables],
         "scores": {NAMES.get(name, name): score for name, score in scores.items()},
         "meanings": meanings([*scores, *(m for table in tables for m in table.metrics)], data.class_labels),
-        "lead": scores.get("balanced_accuracy"),
+        "lead": None if np.isnan(lead.value) else lead,
         "sites": site_rows(data),
         "calibration": calibration_bins(data),
         "positive": data.class_labels[1] if len(data.classes) == 2 else "the predicted class",
