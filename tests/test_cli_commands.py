@@ -97,6 +97,30 @@ def test_the_largest_share_can_be_held_out(call: Call, here: Path) -> None:
     assert json.loads(result.out)["held_out"] == 29
 
 
+def test_whom_sensitivity_is_of_is_said_and_can_be_set(call: Call, here: Path) -> None:
+    words = "fit my_study --out whose --method lasso --hold-out 0.3"
+    first = call(*words.split())
+    assert first.code == 0 and "held-out subjects; positive: patient" in first.words
+    turned = call(*words.split(), "--positive", "control", "--json")
+    plain = json.loads(call(*words.split(), "--json").out)
+    scores = json.loads(turned.out)["scores"]
+    assert plain["positive"] == "patient" and json.loads(turned.out)["positive"] == "control"
+    assert scores["sensitivity"] == plain["scores"]["specificity"]
+    assert scores["specificity"] == plain["scores"]["sensitivity"]
+    bad = call(*words.split(), "--positive", "nobody")
+    assert bad.code == 2 and "one of the classes, 'control' or 'patient', got 'nobody'" in bad.words
+
+
+def test_predict_counts_the_patients_the_model_was_scored_by(call: Call, here: Path) -> None:
+    words = "fit my_study --out whose --method lasso --hold-out 0.3 --positive control"
+    assert call(*words.split()).code == 0
+    kept = json.loads(call("predict", "whose", "my_study", "--json").out)
+    other = json.loads(call("predict", "whose", "my_study", "--positive", "patient", "--json").out)
+    assert kept["positive"] == "control" and other["positive"] == "patient"
+    assert kept["scores"]["sensitivity"] == other["scores"]["specificity"]
+    assert "positive: control" in call("predict", "whose", "my_study").words
+
+
 def test_settings_are_written_beside_the_model_and_read_again(call: Call, here: Path) -> None:
     written = tomllib.loads((here / "model" / "settings.toml").read_text())
     assert written["data"] == "my_study" and written["epochs"] == 1 and written["hold_out"] == 0.25

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, f1_score, matthews_corrcoef, roc_auc_score
 
 from cignn import Explanations, GraphSet
-from cignn.evaluation import classification_scores, explanation_roc_auc, precision_at_k
+from cignn.evaluation import classification_scores, explanation_roc_auc, positive_class, precision_at_k
 from cignn.evaluation.classification import code, weighted_scores
 
 
@@ -168,6 +169,28 @@ def test_a_test_set_that_lacks_a_class_is_scored_by_the_classes_there_are() -> N
     assert all(math.isnan(scores[name]) for name in ("sensitivity", "balanced_accuracy", "roc_auc"))
     two_of_three = classification_scores(np.array([0, 1]), np.array([0, 1]), classes=[0, 1, 2])
     assert two_of_three["f1"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("patients", "controls", "said"), [("ASD", "HC", "ASD"), (1, 2, "1"), (1, 2, 1), (True, False, True)]
+)
+def test_the_patients_can_be_named(patients: Any, controls: Any, said: Any) -> None:
+    rng = np.random.default_rng(0)
+    ill, called, chance = rng.random(40) < 0.4, rng.random(40) < 0.5, rng.random(40).round(1)
+    plain = classification_scores(ill, called, [False, True], np.stack([1 - chance, chance], 1))
+    words, classes = np.array([controls, patients]), np.unique([controls, patients])
+    chances = np.stack([chance if one == patients else 1 - chance for one in classes], 1)
+    named = classification_scores(words[ill.astype(int)], words[called.astype(int)], classes, chances, said)
+    assert named == pytest.approx(plain)
+    assert positive_class(classes, said) == patients and positive_class(classes) == classes[1]
+
+
+def test_a_positive_class_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="positive must be one of the classes, 'ASD' or 'HC', got 'MDD'"):
+        classification_scores(np.array(["ASD", "HC"]), np.array(["HC", "HC"]), positive="MDD")
+    with pytest.raises(ValueError, match="positive is for two classes, there are 3; leave it out"):
+        classification_scores(np.array([0, 1, 2]), np.array([0, 1, 2]), positive=2)
+    assert positive_class([0, 1, 2]) is None
 
 
 KINDS = [np.array(["a", "b"]), np.array(["a", "b"], object), np.array([False, True]), np.array([1.0, 2.0])]

@@ -12,7 +12,7 @@ from cignn._progress import track, working
 from cignn._words import meant
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
-from cignn.cli.predict import own_scores, prediction_table, read_new, tell_scores
+from cignn.cli.predict import own_scores, positive_of, prediction_table, read_new, tell_scores
 from cignn.cli.reading import as_graphs, check_folder, check_model, kind_of
 from cignn.cli.screen import say, say_json, show_table
 from cignn.cli.settings import FILE, write_settings
@@ -43,6 +43,7 @@ def explain(
     picture: Annotated[str, typer.Option(help="png, pdf or svg.", metavar="ENDING")] = "png",
     explainer: opt.ExplainerName = "auto",
     seed: opt.Seed = 0,
+    positive: opt.Positive = None,
     label: opt.Label = "label",
     atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
@@ -65,6 +66,7 @@ def explain(
         raise typer.BadParameter(f"must be png, pdf or svg, got '{picture}'.", param_hint="'--picture'")
     check_folder(out)
     fitted = load_model(model)
+    counted = positive_of(fitted, model, positive)
     data = read_new(new, model, format, label, atlas, load, as_json)
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
@@ -96,13 +98,14 @@ def explain(
             done += 1
     except KeyboardInterrupt:
         raise InterruptedWorkError(f"{done} of {len(names)} subjects are written into {out}.") from None
-    scores = own_scores(table, fitted.classes_)
+    scores = own_scores(table, fitted.classes_, counted)
     if as_json:
         say_json(
             {
                 "out": out,
                 "subjects": len(names),
                 "probabilities": table,
+                "positive": counted,
                 "scores": scores,
                 "group_edges": None if group is None else group.head(top),
             }
@@ -111,7 +114,7 @@ def explain(
     if group is not None:
         shown = [name for name in COLUMNS if name in group]
         show_table(group[shown].head(SHOWN), f"heaviest edges of {len(names)} subjects", digits=2)
-    tell_scores(scores, table)
+    tell_scores(scores, table, counted)
     what = "probabilities, edges and figures" if figures else "probabilities and edges"
     say(f"{what} of {len(names)} subjects: {out}")
 

@@ -14,7 +14,7 @@ from cignn._words import meant
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.reading import check_folder, kind_of, read_data
-from cignn.cli.screen import say, say_json, say_words, show_facts
+from cignn.cli.screen import positive_words, say, say_json, say_words, show_facts
 from cignn.cli.settings import FILE, assignments, names_in, write_settings
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def fit(
             min=0.0, max=0.8, help="Share of subjects kept out of training and scored.", metavar="SHARE"
         ),
     ] = 0.0,
+    positive: opt.Positive = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     label: opt.Label = "label",
@@ -64,7 +65,7 @@ def fit(
     from cignn import Cohort
     from cignn.estimators import make_estimator
     from cignn.estimators.persistence import check_model_path
-    from cignn.evaluation import classification_scores, make_protocol
+    from cignn.evaluation import classification_scores, make_protocol, positive_class
     from cignn.evaluation.protocols import labels_of
 
     check_folder(out.parent)
@@ -75,6 +76,7 @@ def fit(
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
     classifier = make_estimator(method, **(running | params))
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
+    counted = positive_class(labels_of(cohort).y, positive)
     is_cohort = isinstance(cohort, Cohort)
     what = "subjects" if is_cohort else "graphs"
     model: Any = classifier
@@ -112,7 +114,8 @@ def fit(
     if len(test):
         y = np.asarray(cohort.y)[test]
         chances = model.predict_proba(cohort[test])
-        scores = classification_scores(y, model.classes_[chances.argmax(1)], model.classes_, chances)
+        predicted = model.classes_[chances.argmax(1)]
+        scores = classification_scores(y, predicted, model.classes_, chances, counted)
     if as_json:
         content = {
             "model": out,
@@ -120,6 +123,7 @@ def fit(
             "trained_on": len(train),
             "held_out": len(test),
             "classes": model.classes_,
+            "positive": counted,
             "scores": dict(scores),
             "training_seconds": round(seconds, 2),
             "interrupted": bool(getattr(fitted, "interrupted_", False)),
@@ -127,7 +131,7 @@ def fit(
         say_json(content)
     else:
         if scores:
-            show_facts(dict(scores), f"{method} on {len(test)} held-out {what}")
+            show_facts(dict(scores), f"{method} on {len(test)} held-out {what}{positive_words(counted)}")
         say(f"trained on {len(train)} {what} in {seconds:.0f} s; the model: {out}")
         if hasattr(fitted, "explain"):
             say(f"to look at it: cignn report {out}")

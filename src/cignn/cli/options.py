@@ -76,6 +76,13 @@ Format = Annotated[
     ),
 ]
 Label = Annotated[str, typer.Option(help="Column of the labels.", rich_help_panel=DATA, metavar="COLUMN")]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        help="Class that sensitivity and F1 are of: the patients; by default the second in sorted order.",
+        metavar="LABEL",
+    ),
+]
 AtlasName = Annotated[
     str | None,
     typer.Option(

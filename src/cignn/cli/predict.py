@@ -11,7 +11,7 @@ from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import command
 from cignn.cli.reading import as_graphs, check_file, check_model, kind_of, read_data, subject_names
-from cignn.cli.screen import complain, say, say_json, show_facts, show_table
+from cignn.cli.screen import complain, positive_words, say, say_json, show_facts, show_table
 from cignn.cli.settings import assignments, read_settings, write_settings
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="CSV file to write; shown on the screen by default.", metavar="FILE")
     ] = None,
+    positive: opt.Positive = None,
     label: opt.Label = "label",
     atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
@@ -49,28 +50,37 @@ def predict(
     if out is not None:
         check_file(out, ".csv")
     fitted = load_model(model)
+    counted = positive_of(fitted, model, positive)
     data = read_new(new, model, format, label, atlas, load, as_json)
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))
-    scores = own_scores(table, fitted.classes_)
+    scores = own_scores(table, fitted.classes_, counted)
     if out is not None:
         table.to_csv(out, index=False)
         write_settings(out.with_suffix(".settings.toml"), context)
     if as_json:
-        say_json({"predictions": table, "scores": scores, "out": out})
+        say_json({"predictions": table, "positive": counted, "scores": scores, "out": out})
         return
     if out is None:
         show_table(table, f"{len(table)} subjects", most=MOST)
-    tell_scores(scores, table)
+    tell_scores(scores, table, counted)
     if out is not None:
         say(f"probabilities of {len(table)} subjects: {out}")
 
 
-def tell_scores(scores: dict[str, float], table: pd.DataFrame) -> None:
+def positive_of(fitted: Any, model: Path, given: str | None) -> Any:
+    """Return the class that counts as positive: the one given, else the one the model was scored by."""
+    from cignn.evaluation import positive_class
+
+    return positive_class(fitted.classes_, given or read_settings(model).get("positive"))
+
+
+def tell_scores(scores: dict[str, float], table: pd.DataFrame, positive: Any) -> None:
     """Show scores, or say why labelled subjects have none."""
     if scores:
-        show_facts(scores, "on labelled subjects the model was not trained on")
+        words = positive_words(positive)
+        show_facts(scores, f"on labelled subjects the model was not trained on{words}")
     elif "label" in table and "trained_on" not in table:
         complain("note", "no scores: the model does not say what it was trained on; fit it again.")
     elif "label" in table and table.loc[table["label"].notna(), "trained_on"].all():
@@ -110,7 +120,7 @@ def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -
     return pd.DataFrame(columns)
 
 
-def own_scores(table: pd.DataFrame, classes: np.ndarray) -> dict[str, float]:
+def own_scores(table: pd.DataFrame, classes: np.ndarray, positive: Any = None) -> dict[str, float]:
     """Scores on labelled subjects the model was not trained on.
 
     Empty where both classes are not there, or nobody knows whom the model was trained on.
@@ -126,4 +136,4 @@ def own_scores(table: pd.DataFrame, classes: np.ndarray) -> dict[str, float]:
         return {}
     chances = usable[[f"p_{name}" for name in classes.tolist()]].to_numpy()
     y = usable["label"].to_numpy().astype(classes.dtype)
-    return dict(classification_scores(y, classes[np.argmax(chances, 1)], classes, chances))
+    return classification_scores(y, classes[np.argmax(chances, 1)], classes, chances, positive)

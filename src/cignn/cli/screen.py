@@ -107,6 +107,11 @@ def show_facts(facts: dict[str, Any], title: str, digits: int = 3) -> None:
     console.print(drawn)
 
 
+def positive_words(positive: Any) -> str:
+    """What a title says of the class, of two, that sensitivity and F1 are of."""
+    return "" if positive is None else f"; positive: {positive}"
+
+
 def _name(name: Any) -> str:
     return NAMES.get(str(name), str(name).replace("_", " "))
 

@@ -5,6 +5,7 @@ from cignn.evaluation.classification import (
     calibration_curve,
     classification_scores,
     expected_calibration_error,
+    positive_class,
 )
 from cignn.evaluation.consistency import (
     Agreement,
@@ -92,6 +93,7 @@ __all__ = [
     "nemenyi_test",
     "permutation_p_value",
     "permutation_test",
+    "positive_class",
     "precision_at_k",
     "rank_correlation",
     "removal_curve",

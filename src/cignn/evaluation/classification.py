@@ -28,13 +28,14 @@ def classification_scores(
     y_pred: np.ndarray,
     classes: np.ndarray | None = None,
     probabilities: np.ndarray | None = None,
+    positive: Any = None,
 ) -> dict[str, float]:
     """Scores of (g,) predicted labels and, where they are given, of their probabilities.
 
-    Of two classes in sorted order the second one counts as positive (the patients, where controls are 0). Of
-    more classes F1, sensitivity, specificity and ROC-AUC are means over classes, each against the rest. NaN
-    where there is nothing to measure: no sensitivity without patients, no balanced accuracy without one of
-    the classes.
+    Of two classes one counts as positive: ``positive``, by default the second in sorted order (the patients,
+    where controls are 0; but HC, where patients are ASD). Of more classes F1, sensitivity, specificity and
+    ROC-AUC are means over classes, each against the rest. NaN where there is nothing to measure: no
+    sensitivity without patients, no balanced accuracy without one of the classes.
 
     Parameters
     ----------
@@ -42,11 +43,32 @@ def classification_scores(
         those that occur
     probabilities : (g, classes), columns in the order of ``classes``; adds "roc_auc" and "calibration_error",
         the expected distance of probability and frequency in ten bins: of two classes the probability of
-        the second, of more that of the predicted one
+        the positive one, of more that of the predicted one
+    positive : the class, of two, whose share recognised is the sensitivity; see `positive_class`
     """
     coded = code(y_true, y_pred, classes, probabilities)
+    if positive is not None and positive_class(coded.labels, positive) == coded.labels.tolist()[0]:
+        coded = _turned(coded)
     scores = weighted_scores(coded, np.ones((1, len(coded.truth))))
     return {name: float(value[0]) for name, value in scores.items()}
+
+
+def positive_class(classes: Any, positive: Any = None) -> Any:
+    """Return the class that counts as positive: ``positive``, by default the second of two; None of more.
+
+    classes : all there are. positive : one of them, or what it looks like as text ("1" for 1).
+    """
+    known = np.unique(pd.Series(classes).dropna().to_numpy()).tolist()
+    if positive is None:
+        return known[1] if len(known) == 2 else None
+    if len(known) != 2:
+        raise ValueError(f"positive is for two classes, there are {len(known)}; leave it out.")
+    same = [one for one in known if one == positive] or [one for one in known if str(one) == str(positive)]
+    if not same:
+        raise ValueError(
+            f"positive must be one of the classes, {known[0]!r} or {known[1]!r}, got {positive!r}."
+        )
+    return same[0]
 
 
 def code(
@@ -168,6 +190,12 @@ def bin_numbers(promised: np.ndarray, n_bins: int) -> np.ndarray:
 
 
 # ----------------------------------------------------------------------- helpers
+
+
+def _turned(coded: Coded) -> Coded:
+    """Two classes in the other order."""
+    chances = None if coded.probabilities is None else coded.probabilities[:, ::-1]
+    return Coded(1 - coded.truth, 1 - coded.predicted, chances, coded.labels[::-1])
 
 
 def _calibration_error(coded: Coded, weights: np.ndarray) -> np.ndarray:
