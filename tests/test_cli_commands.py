@@ -421,7 +421,8 @@ BAD = {
          "--fisher needs correlations; use --connectivity correlation or partial, got 'tangent'."),
         ("pass kind='series' or kind='matrices'.", "pass --load kind=series or --load kind=matrices."),
         ("kfold with n_splits=5 needs", "kfold with --folds 5 needs"),
-        ("choose others with covariates=(…).", "choose others with --covariates."),
+        ("choose others with covariates=(…), or keep none with covariates=().",
+         "choose others with --covariates, or keep none with --covariates none."),
         ("class 'kind' of the missing label is 2.", "class 'kind' of the missing label is 2."),
     ],
 )  # fmt: skip

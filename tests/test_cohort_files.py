@@ -181,16 +181,19 @@ def test_ids_find_their_files(tmp_path: Path, ids: Callable[[int], str], name: C
         lambda text: text.replace("\n", "\r\n") + "\r\n\r\n",
         lambda text: text.replace("\t", ","),
         lambda text: text.replace("\t", " ; "),
+        lambda text: text.replace("\t", " "),
         lambda text: text.replace("participant_id", "Participant_ID").replace("label", "Label"),
         lambda text: text.rstrip("\n"),
     ],
-    ids=["mark", "spaces", "windows", "commas", "semicolons", "capitals", "no last newline"],
+    ids=["mark", "spaces", "windows", "commas", "semicolons", "words", "capitals", "no last newline"],
 )
 def test_every_way_to_write_the_table(tmp_path: Path, change: Callable[[str], str]) -> None:
     plain = load_cohort(write_study(tmp_path))
     path = tmp_path / "participants.tsv"
-    path.write_bytes(change(path.read_text()).encode())
-    assert load_cohort(tmp_path).digest() == plain.digest()
+    text = path.read_text()
+    for written in (change(text).encode(), change(text).encode("utf-16")):
+        path.write_bytes(written)
+        assert load_cohort(tmp_path).digest() == plain.digest()
 
 
 def test_labels_of_every_kind(tmp_path: Path) -> None:
@@ -281,6 +284,14 @@ def test_another_table_and_turned_files(tmp_path: Path) -> None:
         load_cohort(tmp_path)
     with pytest.raises(ValueError, match="pass transpose=True, or "):
         load_cohort(tmp_path, participants=tmp_path / "people.tsv", n_rois=R)
+    for i in range(N):
+        np.save(tmp_path / "series" / f"sub-{i:03d}.npy", values(0).T)
+    with pytest.raises(
+        ValueError, match=r"the shortest 6 \(if the files hold .*6×40: transpose=True\); pass"
+    ):
+        load_cohort(tmp_path, participants=tmp_path / "people.tsv", duplicates="keep")
+    for i in range(N):
+        np.save(tmp_path / "series" / f"sub-{i:03d}.npy", values(i).T)
     for given in (tmp_path / "people.tsv", table()):
         got = load_cohort(tmp_path, participants=given, transpose=True)
         assert got.n_rois == R and got.lengths.tolist() == list(range(40, 48))
@@ -516,7 +527,8 @@ def test_folders_that_are_no_cohort(tmp_path: Path) -> None:
     [
         ("", "participants.tsv is empty"),
         ("participant_id\tlabel\n", "has a header but no participants"),
-        ("name\tlabel\nx\t1\n", "has no column participant_id, got name, label"),
+        ("name\tlabel\nx\t1\n", "no column participant_id, got name, label; call the column of the ids so"),
+        ("participant_id label\nsub-001 has autism\n", "got participant_id label; separate columns by tabs"),
         ("participant_id\tlabel\nn/a\t1\n", "has no participant_id in 1 lines"),
     ],
 )
@@ -550,7 +562,12 @@ def test_foreign_npz(tmp_path: Path) -> None:
         ({"series": np.ones((50, 3))}, "need an array 'lengths'"),
         ({"series": np.ones((50, 3)), "lengths": [20, 20]}, "add up to the 50 time points, got 40"),
         ({"series": np.ones((50, 3)), "lengths": [25, 25], "label": [1]}, "y must have one entry"),
-        ({"series": np.array([None])}, "is not a readable .npz file of plain arrays"),
+        ({"series": np.array([None])}, "the array 'series' holds Python objects; save numbers"),
+        (
+            {"series": np.ones((50, 3)), "lengths": [50], "label": np.array(["a"], object)},
+            r"'label' holds Python objects; .*\.astype\(str\)",
+        ),
+        ({"matrices": np.ones((2, 3, 3)), "y": [0, 1]}, "no array 'label' but 'y'; pass label='y'"),
     ],
 )
 def test_bad_npz(tmp_path: Path, arrays: dict, words: str) -> None:

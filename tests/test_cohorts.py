@@ -228,6 +228,14 @@ def test_aal116() -> None:
     assert (atlas.systems[vermis] == "CBL").all() and vermis.sum() == 26
 
 
+@pytest.mark.parametrize("gap", ["", "n/a", None])
+def test_regions_without_a_system_share_one_that_says_so(tmp_path: Path, gap: str | None) -> None:
+    table = pd.DataFrame({"name": ["a", "b", "c"], "system": ["VN", gap, gap]})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    for given in (table, tmp_path / "a.csv"):
+        assert Atlas.from_table(given).systems.tolist() == ["VN", "none", "none"]
+
+
 def test_atlas_from_table_and_parts(tmp_path: Path) -> None:
     table = pd.DataFrame(
         {" Name": ["a", "b", "c"], "x": [1, 2, 3], "y": 0.0, "z": 1.5, "system": ["VN", "q", "q"]}
@@ -237,6 +245,15 @@ def test_atlas_from_table_and_parts(tmp_path: Path) -> None:
     atlas = Atlas.from_table(table)
     assert atlas == Atlas.from_table(tmp_path / "a.csv") == Atlas.from_table(str(tmp_path / "a.tsv"))
     assert atlas.colours == {"VN": SYSTEMS["VN"]} and atlas.coordinates[1].tolist() == [2, 0, 1.5]
+    for mark, ending in ((";", "csv"), (";", "txt"), (" ", "txt"), ("\t", "txt")):
+        table.rename(columns=str.strip).to_csv(tmp_path / f"b.{ending}", index=False, sep=mark)
+        assert Atlas.from_table(tmp_path / f"b.{ending}") == atlas
+    (tmp_path / "c.csv").write_text("name;x;y;z\na;1,5;2;3\nb;;;\n")
+    comma = Atlas.from_table(tmp_path / "c.csv")
+    assert comma.coordinates[0].tolist() == [1.5, 2, 3] and np.isnan(comma.coordinates[1]).all()
+    (tmp_path / "c.csv").write_text("name,x,y,z\na,1,2,3\nb,1,left,3\n")
+    with pytest.raises(ValueError, match=r"c\.csv: y of b is 'left', expected millimetres"):
+        Atlas.from_table(tmp_path / "c.csv")
     part = atlas[[2, 0]]
     assert part.names == ["c", "a"] and part.systems.tolist() == ["q", "VN"] and part.coordinates[0, 0] == 3
     assert Atlas.from_table(table[[" Name"]]).coordinates is None

@@ -404,6 +404,12 @@ def test_combat_names_what_is_wrong() -> None:
     cohort = make_sites({"A": 20, "B": 20})
     with pytest.raises(ValueError, match=r"no covariate iq .it has age, sex."):
         ComBat(("age", "iq")).fit(cohort)
+    bare = Cohort(matrices=cohort.matrices, sites=cohort.sites)
+    with pytest.raises(
+        ValueError, match=r"no covariate age, sex .it has none.*or keep none with covariates=\(\)"
+    ):
+        ComBat().fit(bare)
+    assert ComBat(covariates=()).fit_transform(bare).matrices.shape == bare.matrices.shape
     with pytest.raises(ValueError, match="ComBat needs to know the sites"):
         ComBat().fit(Cohort(matrices=cohort.matrices, covariates=cohort.covariates))
     with pytest.raises(ValueError, match="unseen must be one of raise, pass, grand_mean, got 'skip'"):

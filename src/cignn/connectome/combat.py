@@ -151,8 +151,8 @@ class ComBat(TransformerMixin, BaseEstimator):
         if absent:
             have = ", ".join(map(str, X.covariates.columns)) or "none"
             raise ValueError(
-                f"the cohort has no covariate {name_some(absent)} (it has {have}); add it or choose "
-                f"others with covariates=(…)."
+                f"the cohort has no covariate {name_some(absent)} (it has {have}); add it, choose "
+                f"others with covariates=(…), or keep none with covariates=()."
             )
 
     def _covariate(self, X: Cohort, name: str) -> pd.Series:

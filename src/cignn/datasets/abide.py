@@ -18,7 +18,8 @@ from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.cohort_checks import checks_from, logger
 from cignn.datasets.cohort_files import checked, read_many
 from cignn.datasets.cohort_npz import read_arrays
-from cignn.datasets.participants import read_table, tidy
+from cignn.datasets.participants import tidy
+from cignn.datasets.tables import read_table
 
 SELECTIONS = (None, "paper", "paper-balanced", "quality")
 # The paper has 528 of these 531 patients and its table of sites says that the other three are from CMU. It

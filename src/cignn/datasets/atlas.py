@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._storage import positions
+from cignn.datasets.tables import MISSING, no_column, read_table
 
 # The nine systems with the colours the paper's figures give them (LaTeX's names as RGB).
 SYSTEMS = {
@@ -25,6 +26,7 @@ SYSTEMS = {
     "CBL": "#00bf29",
     "SBN": "#ad5cff",
 }
+NO_SYSTEM = "none"  # of regions whose system the table leaves empty
 SYSTEM_NAMES = {
     "VN": "visual",
     "SMN": "somatomotor",
@@ -91,32 +93,31 @@ class Atlas:
     def from_table(cls, table: str | Path | pd.DataFrame, colours: dict[str, str] | None = None) -> Atlas:
         """Make an atlas from a table with one row per region, in the order of the cohort's columns.
 
-        table : a .csv or .tsv file or a DataFrame with the column ``name`` and, where known, ``x``, ``y``,
-        ``z`` (MNI millimetres) and ``system``; further columns are ignored. colours : system → "#rrggbb";
-        the nine systems of `SYSTEMS` have theirs.
+        table : a .csv, .tsv or .txt file or a DataFrame with the column ``name`` and, where known, ``x``,
+        ``y``, ``z`` (MNI millimetres) and ``system``; further columns are ignored. A region whose ``system``
+        is left empty is of the system "none". colours : system → "#rrggbb"; the nine systems of `SYSTEMS`
+        have theirs.
         """
         source = "the atlas table" if isinstance(table, pd.DataFrame) else str(table)
         if not isinstance(table, pd.DataFrame):
-            path = Path(table)
-            if not path.is_file():
-                raise FileNotFoundError(
-                    f"{path} does not exist; give a .csv or .tsv file with a column name."
-                )
-            separator = "\t" if path.suffix == ".tsv" else ","
-            table = pd.read_csv(path, sep=separator, encoding="utf-8-sig")
+            table = read_table(table, "regions")
         table = table.rename(columns=lambda column: str(column).strip().lower())
         if "name" not in table:
-            raise ValueError(f"{source} has no column name, got {', '.join(map(str, table.columns))}.")
+            raise ValueError(no_column(source, "name", "regions' names", table))
         have = [axis for axis in "xyz" if axis in table]
         if have and len(have) < 3:
             raise ValueError(
                 f"{source} has the columns {', '.join(have)} but needs x, y and z, or none of them."
             )
-        coordinates = table[["x", "y", "z"]].to_numpy(float) if have else None
-        systems = table["system"].to_numpy(str) if "system" in table else None
+        names = table["name"].astype(str)
+        coordinates = np.stack([_numbers(table[axis], names, source) for axis in have], 1) if have else None
+        systems = None
+        if "system" in table:
+            words = table["system"].astype(object).where(table["system"].notna(), "").astype(str)
+            systems = words.where(~words.str.lower().isin(MISSING), NO_SYSTEM).to_numpy(str)
         if colours is None:
             colours = {s: c for s, c in SYSTEMS.items() if systems is not None and s in systems}
-        return cls(table["name"].astype(str).tolist(), coordinates, systems, dict(colours))
+        return cls(names.tolist(), coordinates, systems, dict(colours))
 
     @classmethod
     def from_labels(cls, labels: Any, names: Sequence[str] | None = None) -> Atlas:
@@ -153,6 +154,22 @@ def aal116() -> Atlas:
     table = resources.files("cignn.datasets") / "data" / "aal116.csv"
     with resources.as_file(table) as path:
         return Atlas.from_table(path)
+
+
+def _numbers(column: pd.Series, names: pd.Series, source: str) -> np.ndarray:
+    """(n,) numbers of a column, NaN where it says nothing; a decimal comma counts."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy(float)
+    words = column.astype(object).where(column.notna(), "").astype(str).str.strip()
+    known = ~words.str.lower().isin(MISSING)
+    numbers = pd.to_numeric(words.str.replace(",", "."), errors="coerce")
+    wrong = (known & numbers.isna()).to_numpy()
+    if wrong.any():
+        at = wrong.argmax()
+        raise ValueError(
+            f"{source}: {column.name} of {names.iloc[at]} is {words.iloc[at]!r}, expected millimetres."
+        )
+    return numbers.to_numpy(float)
 
 
 def _same(a: np.ndarray | None, b: np.ndarray | None) -> bool:

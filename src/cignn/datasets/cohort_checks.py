@@ -13,10 +13,10 @@ import pandas as pd
 
 from cignn._words import name_some, nearest
 from cignn.datasets.cohort import Cohort, SeriesStack
+from cignn.datasets.tables import MISSING
 
 logger = logging.getLogger(__name__)
 
-MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}  # what tables write for a missing value
 UNKNOWN_SITE = "unknown"
 ROUNDING = 1e-4  # asymmetry of a matrix, relative to its largest value, that counts as rounding
 
@@ -133,6 +133,8 @@ def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort
         short = cohort.lengths < checks.min_length
         shortest = cohort.lengths.min()
         line = f"fewer than {checks.min_length} time points in {these(short)}, the shortest {shortest}"
+        if short.all() and cohort.n_rois > cohort.lengths.max():
+            line += f" (if the files hold ROIs × time points, {shortest}×{cohort.n_rois}: transpose=True)"
         act("short_series", short, line)
 
     mirror = False

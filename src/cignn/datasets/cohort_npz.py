@@ -20,6 +20,7 @@ from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort, SeriesStack
 
 MISSING = "n/a"  # what BIDS tables write for a missing value
+LIKE_LABELS = ("y", "labels", "target", "targets", "diagnosis", "group", "dx")  # what others call them
 _COVARIATE = "covariate_"
 FORMAT = "cignn_cohort"  # in files of `Cohort.save`, whose content was looked at before
 
@@ -69,6 +70,9 @@ def read_npz(path: str | Path, label: str | None = "label") -> Cohort:
         raise ValueError(f"{path} must hold one of the arrays series and matrices, got {found}.")
     if label not in (None, "label") and label not in arrays:
         raise ValueError(f"{path} has no array '{label}' to read labels from, got {', '.join(arrays)}.")
+    near = [name for name in LIKE_LABELS if name in arrays]
+    if label == "label" and label not in arrays and near:
+        raise ValueError(f"{path} has no array 'label' but {near[0]!r}; pass label={near[0]!r} or rename it.")
     series: Any = arrays.get("series")
     try:
         if series is not None and series.ndim == 2:
@@ -104,10 +108,17 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return all arrays of an .npz file, or say in one line why not."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist; give the .npz file of a cohort.")
+    arrays: dict[str, np.ndarray] = {}
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            for name in file.files:
+                arrays[name] = file[name]
+        return arrays
     except Exception as error:  # foreign bytes make numpy, zipfile and zlib raise nearly anything
+        if "Object arrays" in str(error):
+            raise ValueError(
+                f"{path}: the array {name!r} holds Python objects; save numbers or words (.astype(str))."
+            ) from error
         raise ValueError(
             f"{path} is not a readable .npz file of plain arrays; write it with cohort.save or np.savez."
         ) from error

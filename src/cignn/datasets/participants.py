@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from cignn._words import name_some
-from cignn.datasets.cohort_checks import MISSING, Checks, clean_labels, logger, remedy
+from cignn.datasets.cohort_checks import Checks, clean_labels, logger, remedy
+from cignn.datasets.tables import MISSING, no_column, read_table
 
 TABLES = ("participants.tsv", "participants.csv")
 # names under which tables hold the same thing, the one used here first
@@ -24,42 +24,6 @@ COLUMNS = {
     "mean_fd": ("mean_fd", "func_mean_fd", "fd_mean", "mean_framewise_displacement"),
 }
 _SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "F"}
-
-
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a .tsv or .csv table, every cell as text.
-
-    A byte-order mark, spaces around names and values, and commas or semicolons in a .tsv do no harm.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist; give a .tsv or .csv table of participants.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        text = path.read_text(encoding="latin-1")
-    header = next((line for line in text.splitlines() if line.strip()), "")
-    separator = next((mark for mark in "\t,;" if mark in header), "\t")
-    if not header:
-        raise ValueError(f"{path} is empty; expected a header line and one line per participant.")
-    try:
-        frame = pd.read_csv(
-            io.StringIO(text),
-            sep=separator,
-            dtype=str,
-            keep_default_na=False,
-            skip_blank_lines=True,
-            skipinitialspace=True,
-            index_col=False,
-        )
-    except ValueError as error:
-        raise ValueError(f"{path} is not a readable table: {str(error).splitlines()[0]}") from error
-    frame = frame.rename(columns=lambda name: str(name).strip()).fillna("")
-    frame = frame.apply(lambda column: column.str.strip())
-    frame = frame[(frame != "").any(axis=1)].reset_index(drop=True)
-    if frame.empty:
-        raise ValueError(f"{path} has a header but no participants.")
-    return frame
 
 
 def known_column(frame: pd.DataFrame, name: str) -> str | None:
@@ -130,7 +94,7 @@ def participants_table(
         frame, source = read_table(place), str(place)
     column = known_column(frame, "participant_id")
     if column is None:
-        raise ValueError(f"{source} has no column participant_id, got {', '.join(frame.columns)}.")
+        raise ValueError(no_column(source, "participant_id", "ids", frame))
     frame = frame.rename(columns={column: "participant_id"})
     nameless = frame["participant_id"].str.lower().isin(MISSING)
     if nameless.any():
