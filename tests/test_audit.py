@@ -189,6 +189,25 @@ def test_rois_without_signal_are_seen_in_matrices_too(value: float) -> None:
     assert cohort.roi_names[3] in finding.message
 
 
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_no_numbers_are_a_finding(kind: str, value: float) -> None:
+    cohort = make_cohort(40, 8, n_edges=3, kind=kind, lengths=(60, 90), random_state=1)
+    name = "NaN or infinite values"
+    assert audit(cohort)[name].severity == "fine"
+    for i in (3, 7):
+        (cohort.series if kind == "series" else cohort.matrices)[i][0, 1] = value
+    finding = audit(cohort)[name]
+    assert finding.severity == "serious" and finding.size == 2
+    assert all(cohort.subjects[i] in finding.message for i in (3, 7)) and "non_finite=" in finding.advice
+
+
+def test_the_diagonal_of_matrices_is_nobodys_value() -> None:
+    cohort = make_cohort(40, 8, n_edges=3, kind="matrices", random_state=1)
+    cohort.matrices[:, range(8), range(8)] = np.inf
+    assert audit(cohort)["NaN or infinite values"].severity == "fine"
+
+
 # --------------------------------------------------------------------------- what it returns
 
 

@@ -102,7 +102,7 @@ def test_the_explanation_names_the_training_cohorts_regions() -> None:
     assert explanations.graphs.node_names == TRAIN.roi_names
     assert set(explanations[0].top_edges(3)["source"]) <= set(TRAIN.roi_names)
     np.testing.assert_array_equal(model.predict_proba(nameless), model.predict_proba(NEW))
-    with pytest.raises(ValueError, match="does not explain its decisions"):
+    with pytest.raises(ValueError, match=r"does not explain its decisions; use a neural one"):
         clone(KINDS["tangent"]).fit(TRAIN).explain(NEW)
 
 

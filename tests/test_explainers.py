@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from benchmarks.peers import PygTwin
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from cignn import CIGNNClassifier, Explanations, GraphSet
-from cignn.datasets import make_ba2motifs
+from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
+from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import DIRClassifier, GNNClassifier, SIBClassifier
 from cignn.evaluation import explanation_roc_auc
 from cignn.explainers import EXPLAINERS, Explainer, GNNExplainer, RCExplainer, make_explainer
@@ -192,6 +193,29 @@ class Shallow(BaseEstimator):
 def test_what_asks_a_network_needs_one(name: str, graphs: GraphSet) -> None:
     with pytest.raises(TypeError, match=r"explains networks, Shallow has none; use a neural classifier"):
         quick(name).fit(Shallow(), graphs)
+
+
+def test_advice_does_not_lead_from_one_refusal_to_the_next(graphs: GraphSet) -> None:
+    with pytest.raises(TypeError, match="Shallow brings no explanation along; use a neural") as caught:
+        quick("built-in").fit(Shallow(), graphs)
+    advised = re.findall(r'"([\w-]+)"', str(caught.value))
+    for name in set(advised) & set(EXPLAINERS):
+        assert len(quick(name).fit(Shallow(), graphs).explain(graphs)) == len(graphs)
+    assert set(advised) & {"random", "degree", "connectivity"}
+
+
+@every_explainer
+def test_of_what_takes_a_cohort_the_parts_to_explain_are_named(name: str, graphs: GraphSet) -> None:
+    cohort = make_cohort(12, 6, n_edges=2, kind="matrices", random_state=0)
+    model = CohortClassifier(CLASSIFIERS["gin"]()).fit(cohort)
+    parts = r"fit\(model\.classifier_, model\.to_graphs\(cohort\)\)"
+    with pytest.raises(TypeError, match=parts):
+        quick(name).fit(model, cohort)
+    with pytest.raises(TypeError, match=r"fit\(pipe\[-1\], pipe\[:-1\]\.transform\(cohort\)\)"):
+        quick(name).fit(model.pipeline_, cohort)
+    if name != "built-in":
+        seen = model.to_graphs(cohort)
+        assert len(quick(name).fit(model.classifier_, seen).explain(seen)) == 12
 
 
 @pytest.mark.parametrize("name", ["random", "degree", "connectivity"])

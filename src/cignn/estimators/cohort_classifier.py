@@ -122,10 +122,12 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
     def explain(self, X: Cohort) -> Explanations:
         """Return the weight of every edge of every subject, where the classifier explains itself."""
         if not hasattr(self.classifier_, "explain"):
-            raise ValueError(
-                f"{type(self.classifier_).__name__} does not explain its decisions; use an explainer: "
-                'make_explainer("gnn-explainer").'
-            )
+            advice = 'use a neural one, such as make_estimator("ci-gnn")'
+            if hasattr(self.classifier_, "network_"):
+                advice = (
+                    'make_explainer("gnn-explainer").fit(model.classifier_, model.to_graphs(cohort)) does'
+                )
+            raise ValueError(f"{type(self.classifier_).__name__} does not explain its decisions; {advice}.")
         return self.classifier_.explain(self.to_graphs(X))
 
     def named(self, X: Cohort) -> Cohort:

@@ -63,7 +63,11 @@ def audit(
         raise ValueError("audit needs at least one subject, the cohort has none.")
     vectors, constant = connectivity_vectors(cohort)
     pairs = near_identical_pairs(vectors, near_identical)
-    findings = [_constant_rois(cohort, constant), *_duplicates(cohort, pairs, near_identical)]
+    findings = [
+        _not_finite(cohort),
+        _constant_rois(cohort, constant),
+        *_duplicates(cohort, pairs, near_identical),
+    ]
     if split is not None:
         findings.append(_both_sides(cohort, pairs, _splits(split, len(cohort))))
     to_label = _to_label(cohort, covariates)
@@ -148,6 +152,22 @@ def _both_sides(cohort: Cohort, pairs: pd.DataFrame, splits: list[tuple[np.ndarr
     return Finding(
         name, "serious", len(guilty), "subjects", message, "split by subject, and drop duplicates first"
     )
+
+
+def _not_finite(cohort: Cohort) -> Finding:
+    """Whose values are not all numbers; the diagonal of a matrix is not read."""
+    name = "NaN or infinite values"
+    counts = np.array([int((~np.isfinite(one)).sum()) for one in cohort.series or ()], int)
+    if cohort.matrices is not None:
+        beside = ~np.eye(cohort.n_rois, dtype=bool)
+        counts = np.array([int((~np.isfinite(one[beside])).sum()) for one in cohort.matrices])
+    bad = counts > 0
+    if not bad.any():
+        return Finding(name, "fine", 0, "subjects", "none")
+    message = f"{bad.sum()} of {len(cohort)} subjects have some: {_some(cohort.subjects[bad])}"
+    advice = "repair their files, or drop the subjects (check_cohort, non_finite=); no model takes them"
+    table = pd.DataFrame({"subject": cohort.subjects[bad], "values": counts[bad]})
+    return Finding(name, "serious", int(bad.sum()), "subjects", message, advice, table)
 
 
 def _constant_rois(cohort: Cohort, constant: np.ndarray) -> Finding:

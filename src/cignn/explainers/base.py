@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from torch import nn
 
@@ -22,6 +23,11 @@ from cignn.graphs import GraphSet
 from cignn.nn import GraphModel
 
 T = TypeVar("T")
+# where there is no network
+ADVICE = (
+    'use a neural classifier, such as make_estimator("gin"); only the references "random", "degree" and '
+    '"connectivity", which look at graphs alone, ask for none'
+)
 
 
 class Explainer(BaseEstimator, ABC):
@@ -41,6 +47,7 @@ class Explainer(BaseEstimator, ABC):
 
     def fit(self, estimator: Any, graphs: GraphSet) -> Self:
         """Get ready to explain ``estimator``, which is fitted; methods that learn do so on ``graphs``."""
+        _refuse_wrapped(estimator)
         check_graphs(graphs)
         if not len(graphs):
             raise ValueError("there are no graphs to learn to explain from, got an empty GraphSet.")
@@ -100,11 +107,9 @@ class NetworkExplainer(Explainer):
         return self.estimator_.network_
 
     def _check(self, estimator: Any) -> None:
-        network = getattr(estimator, "network_", None)
-        if not all(callable(getattr(network, answer, None)) for answer in ("read", "embed")):
+        if not has_network(estimator):
             raise TypeError(
-                f"{type(self).__name__} explains networks, {type(estimator).__name__} has none; use a neural "
-                'classifier or the explainers "random", "degree" and "connectivity".'
+                f"{type(self).__name__} explains networks, {type(estimator).__name__} has none; {ADVICE}."
             )
         positive(self, "batch_size")
 
@@ -129,6 +134,24 @@ class NetworkExplainer(Explainer):
 
 
 # ----------------------------------------------------------------------- helpers
+
+
+def has_network(estimator: Any) -> bool:
+    """Whether there is a network inside that explainers can ask."""
+    network = getattr(estimator, "network_", None)
+    return all(callable(getattr(network, answer, None)) for answer in ("read", "embed"))
+
+
+def _refuse_wrapped(estimator: Any) -> None:
+    """Explainers see graphs: of what takes a cohort they explain the last step."""
+    kind = type(estimator)
+    if hasattr(kind, "to_graphs"):
+        parts = "fit(model.classifier_, model.to_graphs(cohort))"
+    elif isinstance(estimator, Pipeline):
+        parts = "fit(pipe[-1], pipe[:-1].transform(cohort))"
+    else:
+        return
+    raise TypeError(f"a {kind.__name__} is explained by its classifier and the graphs it sees: {parts}.")
 
 
 def device_of(estimator: Any) -> torch.device:

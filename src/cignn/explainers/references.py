@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from cignn.explainers.base import Explainer, NetworkExplainer
+from cignn.explainers.base import ADVICE, Explainer, NetworkExplainer, has_network
 from cignn.explainers.edges import EdgeBatch
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -25,10 +25,8 @@ class BuiltInExplainer(Explainer):
 
     def _check(self, estimator: Any) -> None:
         if not callable(getattr(estimator, "explain", None)):
-            raise TypeError(
-                f"{type(estimator).__name__} brings no explanation along; use a post-hoc explainer such as "
-                '"gnn-explainer".'
-            )
+            advice = 'use a post-hoc explainer such as "gnn-explainer"' if has_network(estimator) else ADVICE
+            raise TypeError(f"{type(estimator).__name__} brings no explanation along; {advice}.")
 
     def _explain(self, graphs: GraphSet) -> Explanations:
         return self.estimator_.explain(graphs)
