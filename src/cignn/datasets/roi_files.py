@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import re
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +15,7 @@ import pandas as pd
 ENDINGS = (".1d", ".csv", ".tsv", ".txt", ".npy", ".mat")
 _NUMBERLESS = {"nan", "na", "n/a"}  # may stand where a number is expected
 _ROW_NAMES = {"", "unnamed: 0", "index", "time", "frame", "volume", "tr"}  # columns that are no ROI
+_QUOTED = re.compile(r'"[^"]*"')
 
 
 class RoiTable(NamedTuple):
@@ -24,9 +28,9 @@ class RoiTable(NamedTuple):
 def read_roi_file(path: str | Path) -> RoiTable:
     """Read a table of numbers: time points × ROIs, or ROIs × ROIs.
 
-    Text may have a header line with ROI names, comment lines (# or %), and commas, semicolons, tabs or
-    spaces between numbers; a first column of words, or that the header gives no name or calls index, time,
-    frame, volume or TR, is left out.
+    Text may have a header line with ROI names, in quotes where they hold separators, comment lines (# or %),
+    and commas, semicolons, tabs or spaces between numbers; a first column of words, or that the header gives
+    no name or calls index, time, frame, volume or TR, is left out.
     A .mat file holds one two-dimensional array of numbers, or several of which one is ``ROISignals``.
     """
     path = Path(path)
@@ -91,55 +95,67 @@ def _read_text(path: Path) -> RoiTable:
     lines = [(i, line) for i, line in lines if line.strip() and line.lstrip()[0] not in "#%"]
     if not lines:
         raise _UnreadableError("holds no numbers.")
-    separator = _separator(lines[-1][1])
-    lines = _tidy(lines, separator)
-    names = _header(_cells(lines[0][1], separator))
+    separator = _separator(lines)
+    lines = _trimmed(lines, separator)
+    first = _cells(lines[0][1], separator)
+    lines = _with_points(lines, separator)
+    names = first if _is_header(_cells(lines[0][1], separator)) else None  # as written: names may hold commas
     lines = lines if names is None else lines[1:]
     if not lines:
         raise _UnreadableError("holds a header but no numbers.")
-    cells = _cells(lines[0][1], separator)
+    counts = [_count(line, separator) for _, line in lines]
+    width = Counter(counts).most_common(1)[0][0]
+    cells = _cells(lines[counts.index(width)][1], separator)
     named_rows = bool(cells[0]) and not _is_number(cells[0])
-    if names is not None and len(names) == len(cells) - 1:
+    if names is not None and len(names) == width - 1:
         named_rows = True  # a header without a name for the row names
     elif names is not None and (named_rows or names[0].lower() in _ROW_NAMES):
         names, named_rows = names[1:], True
     skip = int(named_rows)
     try:
+        if set(counts) != {width}:
+            raise ValueError
         body = io.StringIO("\n".join(line for _, line in lines))
         frame = pd.read_csv(body, sep=separator or " ", header=None, skipinitialspace=True, index_col=False)
         values = frame.iloc[:, skip:].to_numpy(np.float32, na_value=np.nan)
-        if values.shape[1] != len(cells) - skip:
+        if values.shape[1] != width - skip:
             raise ValueError
     except (ValueError, TypeError):
-        values = _read_slowly(lines, separator, skip)
+        values = _read_slowly(lines, separator, skip, width)
     if names is not None and len(names) != values.shape[1]:
         raise _UnreadableError(f"has {len(names)} names in its header for {values.shape[1]} columns.")
     told = names is not None and not all(name.isdigit() for name in names)
     return RoiTable(values, names if told else None)
 
 
-def _tidy(lines: list[tuple[int, str]], separator: str | None) -> list[tuple[int, str]]:
-    """One space between numbers, no separator behind the last one, points for decimal commas."""
+def _trimmed(lines: list[tuple[int, str]], separator: str | None) -> list[tuple[int, str]]:
+    """One space between numbers, no separator behind the last one."""
     if separator is None:
         return [(i, " ".join(line.split())) for i, line in lines]
     if all(line.rstrip(" ").endswith(separator) for _, line in lines):
         lines = [(i, line.rstrip(" ")[:-1]) for i, line in lines]
-    return lines if separator == "," else [(i, line.replace(",", ".")) for i, line in lines]
+    return lines
 
 
-def _header(cells: list[str]) -> list[str] | None:
-    """Return the first line as names where it is none of numbers, or just counts the columns."""
+def _with_points(lines: list[tuple[int, str]], separator: str | None) -> list[tuple[int, str]]:
+    """Points for decimal commas."""
+    if separator in (None, ","):
+        return lines
+    return [(i, line.replace(",", ".")) for i, line in lines]
+
+
+def _is_header(cells: list[str]) -> bool:
+    """Whether the first line is none of numbers, or just counts the columns."""
     if any(cell and not _is_number(cell) for cell in cells):
-        return cells
+        return True
     counted = [cell for cell in cells if cell]
     from_one = counted == [str(i) for i in range(1, len(counted) + 1)]
     from_zero = counted == [str(i) for i in range(len(counted))]
-    return cells if len(counted) > 2 and (from_one or from_zero) else None
+    return len(counted) > 2 and (from_one or from_zero)
 
 
-def _read_slowly(lines: list[tuple[int, str]], separator: str | None, skip: int) -> np.ndarray:
+def _read_slowly(lines: list[tuple[int, str]], separator: str | None, skip: int, width: int) -> np.ndarray:
     """Read line by line, to name the one that is wrong."""
-    width = len(_cells(lines[0][1], separator))
     rows = []
     for number, line in lines:
         cells = _cells(line, separator)
@@ -151,13 +167,28 @@ def _read_slowly(lines: list[tuple[int, str]], separator: str | None, skip: int)
     return np.array(rows, np.float32)
 
 
-def _separator(line: str) -> str | None:
-    """Tab, semicolon or comma where the line has them, None for spaces."""
-    return next((mark for mark in "\t;," if mark in line.strip()), None)
+def _separator(lines: list[tuple[int, str]]) -> str | None:
+    """Tab, semicolon or comma where most lines behind the first have them, None for spaces."""
+    marks = Counter(_mark(line) for _, line in lines[1:] or lines)
+    return max(marks, key=lambda mark: (marks[mark], mark is not None))
+
+
+def _mark(line: str) -> str | None:
+    outside = _QUOTED.sub("", line) if '"' in line else line
+    return next((mark for mark in "\t;," if mark in outside.strip()), None)
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
-    return [cell.strip().strip('"') for cell in (line.split(separator) if separator else line.split())]
+    if '"' in line:  # what stands in quotes may hold the separator
+        cells = next(csv.reader([line], delimiter=separator or " ", skipinitialspace=True))
+    else:
+        cells = line.split(separator)
+    return [cell.strip().strip('"') for cell in cells]
+
+
+def _count(line: str, separator: str | None) -> int:
+    """How many cells a line has."""
+    return len(_cells(line, separator)) if '"' in line else line.count(separator or " ") + 1
 
 
 def _is_number(cell: str) -> bool:
