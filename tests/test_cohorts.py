@@ -217,6 +217,18 @@ def test_summary_is_the_demographic_table() -> None:
 # ----------------------------------------------------------------------- atlases
 
 
+def test_an_atlas_in_another_order_goes_with_the_names_of_the_regions() -> None:
+    names, turned = list("dbcea"), [4, 1, 2, 0, 3]
+    atlas = Atlas(names, np.arange(3 * R).reshape(R, 3), [f"of {name}" for name in names])
+    own = [names[i] for i in turned]
+    for got in (cohort(roi_names=own).with_atlas(atlas), cohort(roi_names=own, atlas=atlas)):
+        assert got.roi_names == got.atlas.names == own
+        assert got.atlas.systems.tolist() == [f"of {name}" for name in own]
+        np.testing.assert_array_equal(got.atlas.coordinates[:, 0], 3 * np.array(turned))
+    plain = cohort().with_atlas(atlas)  # names nobody gave say nothing of the order
+    assert plain.roi_names == names and plain.atlas == atlas
+
+
 def test_aal116() -> None:
     atlas = aal116()
     assert len(atlas) == 116 and atlas.names[0] == "Precentral_L" and atlas.names[-1] == "Vermis_10"

@@ -103,7 +103,7 @@ class Cohort:
     subjects : (n,) names; by default "sub-0001", "sub-0002", …
     covariates : DataFrame or dict of columns with n rows: "age", "sex", "mean_fd", …
     roi_names : (R,) names; by default the atlas's, or "ROI-001", "ROI-002", …
-    atlas : names, places and systems of the R regions, or None
+    atlas : names, places and systems of the R regions, in their order or with their names, or None
     edge_truth : (R, R) bool, True where an edge is known to make the class, or None
     site_truth : (R, R) bool, True where an edge is known to differ between sites, or None
     zeros_mean_absent : a series of zeros is a region that was not measured, which someone decided to keep:
@@ -151,6 +151,8 @@ class Cohort:
         self.roi_names = [str(name) for name in roi_names]
         if len(self.roi_names) != self.n_rois:
             raise ValueError(f"expected {self.n_rois} roi_names, got {len(self.roi_names)}.")
+        if atlas is not None and sorted(atlas.names) == sorted(self.roi_names):
+            self.atlas = atlas[[atlas.names.index(name) for name in self.roi_names]]
         self.edge_truth = _as_truth("edge_truth", edge_truth, self.n_rois)
         self.site_truth = _as_truth("site_truth", site_truth, self.n_rois)
         self.zeros_mean_absent = zeros_mean_absent
@@ -252,8 +254,12 @@ class Cohort:
         return self._with(y=y)
 
     def with_atlas(self, atlas: Atlas) -> Cohort:
-        """Return the same subjects with the names, places and systems of ``atlas``."""
-        return self._with(atlas=atlas, roi_names=atlas.names)
+        """Return the same subjects with the names, places and systems of ``atlas``.
+
+        An atlas of the same names in another order is brought into the cohort's; other names are replaced.
+        """
+        known = sorted(atlas.names) == sorted(self.roi_names)
+        return self._with(atlas=atlas, roi_names=self.roi_names if known else atlas.names)
 
     # ------------------------------------------------------------- reading as a whole
 
