@@ -13,8 +13,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.model_selection import LeaveOneGroupOut, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 
-from cignn import Cohort, load_cohort
-from cignn.datasets import Atlas, aal116
+from cignn import Cohort, GraphSet, load_cohort
+from cignn.connectome import ConnectomeGraphs
+from cignn.datasets import Atlas, aal116, check_cohort
 from cignn.datasets.atlas import SYSTEMS
 
 R = 5
@@ -212,6 +213,22 @@ def test_summary_is_the_demographic_table() -> None:
     assert table.loc["all", "subjects"].sum() == table["subjects"].iloc[2:].sum() == 6
     bare = Cohort(np.zeros((4, 3, 2))).summary()
     assert bare.index.tolist() == [("all", "all")] and bare["subjects"].tolist() == [4]
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_a_diagonal_that_is_not_finite_is_no_objection(value: float) -> None:
+    plain = np.array(cohort("matrices").matrices)
+    plain[:, range(R), range(R)] = 0
+    given = plain.copy()
+    given[:, range(R), range(R)] = value
+    odd = cohort("matrices", matrices=given)
+    assert check_cohort(odd).digest() == cohort("matrices", matrices=plain).digest()
+    assert not np.isfinite(given).all()  # what was given is left alone
+    for graphs in (ConnectomeGraphs().fit_transform(odd), GraphSet.from_arrays(given)):
+        np.testing.assert_array_equal(np.stack([graph.weights for graph in graphs]), plain)
+    given[3, 1, 2] = given[3, 2, 1] = value
+    with pytest.raises(ValueError, match="NaN or infinite values in sub-0004; pass non_finite"):
+        check_cohort(cohort("matrices", matrices=given))
 
 
 # ----------------------------------------------------------------------- atlases

@@ -211,6 +211,7 @@ def _checked_weights(matrices: Sequence | np.ndarray, first: int, n: int) -> np.
                 weights[i] = matrix.toarray() if hasattr(matrix, "toarray") else matrix
             except (TypeError, ValueError):
                 raise ValueError(f"graph {first + i} must be a square matrix of numbers.") from None
+    weights[:, np.arange(n), np.arange(n)] = 0  # may be infinite, as Fisher's z is there
     good = np.isfinite(weights).all((1, 2))
     if not good.all():
         raise ValueError(
@@ -223,9 +224,7 @@ def _checked_weights(matrices: Sequence | np.ndarray, first: int, n: int) -> np.
             f"graph {first + good.argmin()} is not symmetric; graphs are undirected, average it with its "
             "transpose."
         )
-    mean = (weights + turned) / 2  # exactly symmetric, so that both directions of an edge exist and agree
-    mean[:, np.arange(n), np.arange(n)] = 0
-    return mean
+    return (weights + turned) / 2  # exactly symmetric, so that both directions of an edge exist and agree
 
 
 def stack_truth(truth: Sequence | np.ndarray, sizes: np.ndarray) -> np.ndarray | list[np.ndarray]:

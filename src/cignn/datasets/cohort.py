@@ -97,7 +97,7 @@ class Cohort:
     Parameters
     ----------
     series : sequence of (t_i, R) or (n, t, R) ROI series. Exactly one of ``series`` and ``matrices``.
-    matrices : (n, R, R) connectivity matrices
+    matrices : (n, R, R) connectivity matrices; what is not finite on the diagonal becomes 0
     y : (n,) labels of any kind, or None
     sites : (n,) where each subject was scanned, or None
     subjects : (n,) names; by default "sub-0001", "sub-0002", …
@@ -319,6 +319,11 @@ def _as_matrices(matrices: Any) -> np.ndarray:
         raise ValueError("matrices must be numbers, (subjects, ROIs, ROIs).") from None
     if stacked.ndim != 3 or stacked.shape[1] != stacked.shape[2]:
         raise ValueError(f"matrices must be (subjects, ROIs, ROIs), got shape {stacked.shape}.")
+    own = np.arange(stacked.shape[1])
+    infinite = ~np.isfinite(stacked[:, own, own])  # Fisher's z of 1; nothing reads the diagonal
+    if infinite.any():
+        stacked = stacked.copy()
+        stacked[:, own, own] = np.where(infinite, 0, stacked[:, own, own])
     return stacked
 
 
