@@ -225,6 +225,22 @@ def test_labels_of_every_kind(tmp_path: Path) -> None:
     assert load_cohort(tmp_path, label=None).y is None
 
 
+def test_age_and_motion_are_numbers(tmp_path: Path) -> None:
+    ages = ["20,5", "25", " 31.5", "unknown", "n/a", "?", "40", "1e1"]
+    got = load_cohort(write_study(tmp_path, table(age=ages, func_mean_fd=["0,1"] * N, iq=["99,5"] * N)))
+    np.testing.assert_array_equal(got.covariates["age"], [20.5, 25, 31.5, *[np.nan] * 3, 40, 10])
+    assert (got.covariates["mean_fd"] == 0.1).all() and (got.covariates["iq"] == 99.5).all()
+    write_study(tmp_path, table(age=["20", "25 years", "30", "old", *["n/a"] * 4]))
+    words = r"participants.tsv: age must be a number, got '25 years' for \S*1, \S*3; correct it, or write n/a"
+    with pytest.raises(ValueError, match=words):
+        load_cohort(tmp_path)
+
+
+def test_words_stay_words(tmp_path: Path) -> None:
+    hands = ["left", "1,5", "unknown", "2"] * 2
+    assert load_cohort(write_study(tmp_path, table(hand=hands))).covariates["hand"].tolist() == hands
+
+
 def test_names_of_rois(tmp_path: Path) -> None:
     write_study(tmp_path, n=0)
     for i in range(N):

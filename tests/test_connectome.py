@@ -428,6 +428,14 @@ def test_combat_names_what_is_wrong() -> None:
     with pytest.raises(ValueError, match=r"age is missing for sub-0004.*missing='mean'"):
         ComBat().fit(gappy)
     assert np.isfinite(ComBat(missing="mean").fit_transform(gappy).matrices).all()
+    words = gap.assign(age=gap["age"].astype(str).replace("nan", "unknown"))
+    worded = Cohort(matrices=cohort.matrices, sites=cohort.sites, covariates=words)
+    for same in (gappy, worded):  # numbers written as text are no categories
+        assert ComBat(missing="mean").fit(same).columns_[0].levels is None
+    words.loc[7, "age"] = "old"
+    worded = Cohort(matrices=cohort.matrices, sites=cohort.sites, covariates=words)
+    with pytest.raises(ValueError, match="the cohort: age must be a number, got 'old' for sub-0008; correct"):
+        ComBat(missing="mean").fit(worded)
     odd = Cohort(
         matrices=cohort.matrices,
         sites=cohort.sites,

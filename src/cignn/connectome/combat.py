@@ -14,6 +14,7 @@ from cignn._words import name_some
 from cignn.connectome.checks import check_cohort_input, check_rois
 from cignn.connectome.covariates import CovariateColumn
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.participants import NUMBERS, numbers
 
 UNSEEN = ("raise", "pass", "grand_mean")
 _TOLERANCE = 1e-4  # relative change at which the empirical Bayes iteration stops
@@ -157,6 +158,8 @@ class ComBat(TransformerMixin, BaseEstimator):
 
     def _covariate(self, X: Cohort, name: str) -> pd.Series:
         column = X.covariates[name]
+        if name in NUMBERS:
+            column = numbers(column, name, X.subjects, "the cohort")
         if self.missing == "raise" and column.isna().any():
             raise ValueError(
                 f"{name} is missing for {name_some(X.subjects[column.isna()])}; drop the subjects, pass "

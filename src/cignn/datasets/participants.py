@@ -23,6 +23,8 @@ COLUMNS = {
     "sex": ("sex", "gender"),
     "mean_fd": ("mean_fd", "func_mean_fd", "fd_mean", "mean_framewise_displacement"),
 }
+NUMBERS = ("age", "mean_fd")  # never categories
+UNKNOWN = {"unknown", "unk", "missing", "?", "-", "."}  # said of a number that is not known
 _SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "F"}
 
 
@@ -41,6 +43,32 @@ def tidy(column: pd.Series) -> pd.Series:
     return known
 
 
+def numbers(column: pd.Series, name: str, subjects: Any, source: str) -> pd.Series:
+    """A column of `NUMBERS`, NaN where a number is not known; the rest of words is refused.
+
+    subjects : their names. source : what the column is from.
+    """
+    if pd.api.types.is_numeric_dtype(column):
+        return column
+    words = column.astype(object).where(column.notna(), "").astype(str).str.strip()
+    words = _with_points(words.where(~words.str.lower().isin(MISSING | UNKNOWN), ""))
+    out = pd.to_numeric(words, errors="coerce").astype(float)
+    wrong = (out.isna() & (words != "")).to_numpy()
+    if wrong.any():
+        raise ValueError(
+            f"{source}: {name} must be a number, got {words[wrong].iloc[0]!r} for "
+            f"{name_some(np.asarray(subjects)[wrong])}; correct it, or write n/a where it is not known."
+        )
+    return out
+
+
+def _with_points(column: pd.Series) -> pd.Series:
+    """Points for decimal commas, where that makes numbers of all there is."""
+    points = column.str.replace(r"^([+-]?\d+),(\d+)$", r"\1.\2", regex=True)
+    there = ~points.str.lower().isin(MISSING)
+    return points if pd.to_numeric(points[there], errors="coerce").notna().all() else column
+
+
 def tidy_sex(column: pd.Series) -> pd.Series:
     """M and F where the table says so in words; numbers stay numbers, their meaning differs."""
     if not pd.api.types.is_numeric_dtype(column):
@@ -48,16 +76,22 @@ def tidy_sex(column: pd.Series) -> pd.Series:
     return column
 
 
-def covariates(frame: pd.DataFrame, leave_out: Sequence[str | None]) -> pd.DataFrame:
+def covariates(
+    frame: pd.DataFrame, leave_out: Sequence[str | None], source: str = "the table of participants"
+) -> pd.DataFrame:
     """Every other column of the table; age, sex and mean_fd under these names."""
     out = {}
     taken = set(leave_out)
     for name in ("age", "sex", "mean_fd"):
         column = known_column(frame, name)
         if column is not None and column not in taken:
-            out[name] = tidy_sex(tidy(frame[column])) if name == "sex" else tidy(frame[column])
+            if name in NUMBERS:
+                out[name] = numbers(tidy(frame[column]), name, frame["participant_id"], source)
+            else:
+                out[name] = tidy_sex(tidy(frame[column]))
             taken.add(column)
-    out |= {column: tidy(frame[column]) for column in frame if column not in taken and column not in out}
+    others = [column for column in frame if column not in taken and column not in out]
+    out |= {column: tidy(_with_points(frame[column])) for column in others}
     return pd.DataFrame(out, index=frame.index)
 
 
@@ -111,7 +145,7 @@ def describe(frame: pd.DataFrame, label: str | None, source: str) -> dict[str, A
         "y": labels(frame, label, source),
         "sites": None if site is None else frame[site].to_numpy(str),
         "subjects": frame["participant_id"].to_numpy(str),
-        "covariates": covariates(frame, ["participant_id", site, column]),
+        "covariates": covariates(frame, ["participant_id", site, column], source),
     }
 
 
