@@ -14,9 +14,11 @@ from sklearn.model_selection import LeaveOneGroupOut, cross_val_score, train_tes
 from sklearn.pipeline import make_pipeline
 
 from cignn import Cohort, GraphSet, load_cohort
-from cignn.connectome import ConnectomeGraphs
+from cignn.connectome import ComBat, ConnectomeGraphs
 from cignn.datasets import Atlas, aal116, check_cohort
 from cignn.datasets.atlas import SYSTEMS
+from cignn.evaluation import audit, make_protocol
+from cignn.evaluation.protocols import labels_of
 
 R = 5
 
@@ -213,6 +215,21 @@ def test_summary_is_the_demographic_table() -> None:
     assert table.loc["all", "subjects"].sum() == table["subjects"].iloc[2:].sum() == 6
     bare = Cohort(np.zeros((4, 3, 2))).summary()
     assert bare.index.tolist() == [("all", "all")] and bare["subjects"].tolist() == [4]
+
+
+@pytest.mark.parametrize("gone", [None, np.nan, pd.NA, "n/a"])
+@pytest.mark.parametrize("where", ["A", 2])
+def test_missing_sites_are_named_where_sites_matter(gone: object, where: object) -> None:
+    sites = [where, gone, *[where, "B" if where == "A" else 3] * 5]
+    odd = cohort("matrices", sites=sites)
+    assert odd.sites.tolist() == [str(site) if site is not gone else "n/a" for site in sites]
+    assert "3 sites" in repr(odd) and len(odd.summary())
+    for use in (ComBat(()).fit, lambda c: make_protocol("loso").splits(labels_of(c), 0)):
+        with pytest.raises(
+            ValueError, match=r"everyone's site, there is none for sub-0002; drop the subject"
+        ):
+            use(odd)
+    assert audit(odd) is not None
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])

@@ -14,6 +14,7 @@ from cignn._words import name_some
 from cignn.connectome.checks import check_cohort_input, check_rois
 from cignn.connectome.covariates import CovariateColumn
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.cohort_checks import without_site
 from cignn.datasets.participants import NUMBERS, numbers
 
 UNSEEN = ("raise", "pass", "grand_mean")
@@ -148,6 +149,12 @@ class ComBat(TransformerMixin, BaseEstimator):
             raise ValueError(f"min_site_size must be 2 or more, got {self.min_site_size!r}.")
         if X.sites is None:
             raise ValueError("ComBat needs to know the sites; pass sites to the Cohort, or leave ComBat out.")
+        nowhere = without_site(X)
+        if nowhere.any():
+            raise ValueError(
+                f"ComBat needs to know everyone's site, there is none for {name_some(X.subjects[nowhere])}; "
+                'drop the subjects, or give them a site with check_cohort(cohort, missing_sites="own_site").'
+            )
         absent = [name for name in self.covariates if name not in X.covariates]
         if absent:
             have = ", ".join(map(str, X.covariates.columns)) or "none"

@@ -99,7 +99,7 @@ class Cohort:
     series : sequence of (t_i, R) or (n, t, R) ROI series. Exactly one of ``series`` and ``matrices``.
     matrices : (n, R, R) connectivity matrices; what is not finite on the diagonal becomes 0
     y : (n,) labels of any kind, or None
-    sites : (n,) where each subject was scanned, or None
+    sites : (n,) where each subject was scanned, or None; None or NaN among them becomes "n/a"
     subjects : (n,) names; by default "sub-0001", "sub-0002", …
     covariates : DataFrame or dict of columns with n rows: "age", "sex", "mean_fd", …
     roi_names : (R,) names; by default the atlas's, or "ROI-001", "ROI-002", …
@@ -133,7 +133,7 @@ class Cohort:
         self.matrices = None if matrices is None else _as_matrices(matrices)
         n = len(self)
         self.y = None if y is None else np.array(y)  # a copy: pandas hands out read-only arrays
-        self.sites = None if sites is None else np.array(sites)
+        self.sites = None if sites is None else _as_sites(sites)
         named = [f"sub-{i:04d}" for i in range(1, n + 1)] if subjects is None else [str(s) for s in subjects]
         self.subjects = np.array(named, dtype=str)
         for name, column in (("y", self.y), ("sites", self.sites), ("subjects", self.subjects)):
@@ -325,6 +325,19 @@ def _as_matrices(matrices: Any) -> np.ndarray:
         stacked = stacked.copy()
         stacked[:, own, own] = np.where(infinite, 0, stacked[:, own, own])
     return stacked
+
+
+def _as_sites(sites: Any) -> np.ndarray:
+    """A copy in which a missing site is a word, so that sites can be sorted and counted."""
+    column = np.array(sites, object)  # else NaN among words would be one of them
+    if column.ndim != 1 or not pd.isna(column).any():
+        return np.array(sites)
+    return np.array(["n/a" if pd.isna(site) else _word(site) for site in column.tolist()])
+
+
+def _word(site: Any) -> str:
+    """A site as text; 2.0, which stands beside NaN, is 2."""
+    return str(int(site)) if isinstance(site, float) and site.is_integer() else str(site)
 
 
 def _as_table(covariates: Any, n: int) -> pd.DataFrame:

@@ -157,7 +157,7 @@ def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort
         unknown = pd.isna(pd.Series(cohort.y)).to_numpy()
         act("missing_labels", unknown, f"no label for {these(unknown)}")
 
-    nowhere = _missing(cohort.sites, len(cohort))
+    nowhere = without_site(cohort)
     own_site = not nowhere.all() and act("missing_sites", nowhere, f"no site for {these(nowhere)}")
 
     if problems:
@@ -218,12 +218,11 @@ def _constant(data: np.ndarray, is_series: bool) -> np.ndarray:
     return ~(connected.any(0) | connected.any(1))
 
 
-def _missing(column: np.ndarray | None, n: int) -> np.ndarray:
-    """(n,) True where a column of words says nothing; everywhere where there is no column."""
-    if column is None:
-        return np.ones(n, bool)
-    values = pd.Series(column)
-    return (values.isna() | values.astype(str).str.strip().str.lower().isin(MISSING)).to_numpy()
+def without_site(cohort: Cohort) -> np.ndarray:
+    """(n,) True where a subject's site says nothing; everywhere where there are no sites."""
+    if cohort.sites is None:
+        return np.ones(len(cohort), bool)
+    return pd.Series(cohort.sites).astype(str).str.strip().str.lower().isin(MISSING).to_numpy()
 
 
 def _asymmetry(matrix: np.ndarray) -> float:

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from cignn._words import nearest
+from cignn._words import name_some, nearest
+from cignn.datasets.tables import MISSING
 
 LARGEST = 0.25  # share of the other sites' scans that whole validation sites may take
 
@@ -370,6 +371,12 @@ def _inner_folds(labels: Labels, split: Split, n: int, share: float, seed: int) 
 def _sites(labels: Labels) -> list[str]:
     if labels.sites is None:
         raise ValueError('loso needs sites, the data have none; pass sites (graphs: groups) or use "kfold".')
+    nowhere = labels.subjects[np.isin(np.char.lower(np.char.strip(labels.sites)), list(MISSING))]
+    if len(nowhere):
+        raise ValueError(
+            f"loso needs everyone's site, there is none for {name_some(nowhere)}; drop the subjects or name "
+            "their sites."
+        )
     sites = np.unique(labels.sites).tolist()
     if len(sites) < 2:
         raise ValueError(f'loso needs at least two sites, the data have only {sites[0]!r}; use "kfold".')
