@@ -29,6 +29,7 @@ from sklearn.utils.estimator_checks import (
 from cignn import CIGNNClassifier, GraphSet
 from cignn.datasets import make_ba2motifs, make_cohort, make_spurious_motifs
 from cignn.estimators import PRESETS, training
+from cignn.estimators.subjects import folds, set_aside
 from examples import random_matrix, tiny
 
 QUICK: dict[str, Any] = {"learning_rate": 0.02, "averaging": 0.0, "dropout": 0.0, "epochs": 10}
@@ -364,6 +365,19 @@ def test_names_of_subjects_with_one_scan_each_change_nothing(read: dict[str, lis
         tiny(epochs=1).fit(graphs)
         order.append(list(read["trained"]))
     assert order[0] == order[1]
+
+
+def test_subjects_with_graphs_of_both_classes_are_kept_together() -> None:
+    subject = np.repeat(np.arange(15), 2).astype(str)
+    graphs = make_ba2motifs(30, random_state=0).with_y([0, 1] * 15)
+    graphs = GraphSet.from_arrays([g.weights for g in graphs], y=graphs.y, meta={"subject": subject})
+    for parts in (
+        set_aside(graphs, graphs.y, np.arange(2), 0.2, 0),
+        *folds(graphs, graphs.y, np.arange(2), 5, 0),
+    ):
+        assert sorted(np.concatenate(parts)) == list(range(30))
+        assert not set(subject[parts.kept]) & set(subject[parts.held])
+        assert set(graphs.y[parts.kept]) == set(graphs.y[parts.held]) == {0, 1}
 
 
 def test_a_class_of_one_subject_cannot_be_split() -> None:

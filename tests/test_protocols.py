@@ -217,6 +217,27 @@ def test_three_subjects_of_a_class_are_enough_for_a_holdout(share: float, n: int
         assert all(set(y[part]) == {0, 1} for part in split[1:])
 
 
+@pytest.mark.parametrize("name", ["holdout", "kfold"])
+@pytest.mark.parametrize("n_once", [0, 1, 2, 15])
+def test_subjects_may_have_scans_of_several_classes(name: str, n_once: int) -> None:
+    """Twelve subjects before and after a treatment, and some who came once, in any order."""
+    subjects = np.r_[np.repeat(np.arange(12), 2), 12 + np.arange(n_once)].astype(str)
+    y = np.array([*["pre", "post"] * 12, *["pre"] * n_once])
+    order = np.random.default_rng(n_once).permutation(len(y))
+    labels = Labels(y[order], subjects[order], None)
+    protocol = make_protocol(name, **QUICK[name])
+    for seed in range(5):
+        splits = protocol.splits(labels, seed)
+        check_splits(splits, labels)
+        for split in splits:
+            assert all(set(labels.y[part]) == {"pre", "post"} for part in split[1:])
+            assert sorted(np.concatenate(split[1:])) == list(range(len(y)))
+            check_splits(protocol.inner_splits(labels, split, seed), labels)
+    few = Labels(y[:4], subjects[:4], None)
+    with pytest.raises(ValueError, match=r"subjects of every class, class 'post' has 2; "):
+        protocol.splits(few, 0)
+
+
 def test_splits_of_ones_own_are_checked() -> None:
     labels = Labels(np.array([0, 1, 0, 1]), np.array(["a", "b", "a", "c"]))
     with pytest.raises(ValueError, match="split 'x' has subject 'a' in both its train and its test part"):

@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from cignn._words import name_some, nearest
 from cignn.datasets.tables import MISSING
+from cignn.estimators.subjects import classes_of, strata_of
 
 LARGEST = 0.25  # share of the other sites' scans that whole validation sites may take
 
@@ -272,9 +273,9 @@ def make_protocol(name: str, **params: Any) -> Protocol:
 
 
 class _People(NamedTuple):
-    """Subjects with their label and their scans; what is drawn are subjects."""
+    """Subjects with their classes and their scans; what is drawn are subjects."""
 
-    codes: np.ndarray  # (subjects,) class number; of several labels the first
+    has: np.ndarray  # (subjects, classes) bool: a subject may have scans of several
     classes: np.ndarray
     scans: list[np.ndarray]  # positions in the data
 
@@ -289,13 +290,14 @@ class _People(NamedTuple):
         place[order] = np.arange(len(order))
         sorted_scans = np.argsort(place[of_scan], kind="stable")
         counts = np.bincount(of_scan)[order]
-        return cls(codes[first[order]], classes, np.split(sorted_scans, np.cumsum(counts)[:-1]))
+        has = classes_of(codes, place[of_scan], len(classes))
+        return cls(has, classes, np.split(sorted_scans, np.cumsum(counts)[:-1]))
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.has)
 
     def check_counts(self, least: int, wanted: str, remedy: str = "") -> None:
-        counts = np.bincount(self.codes, minlength=len(self.classes))
+        counts = self.has.sum(0)
         if counts.min() < least:
             rare = self.classes.tolist()[counts.argmin()]
             raise ValueError(
@@ -310,26 +312,26 @@ class _People(NamedTuple):
         Both parts hold every class. least : of every class in the first part.
         """
         n_classes = len(self.classes)
-        size = min(max(n_classes, round(share * len(self.codes))), len(index) - n_classes)
-        codes = self.codes[index]
-        if np.bincount(codes, minlength=n_classes).min() < 2:
+        size = min(max(n_classes, round(share * len(self))), len(index) - n_classes)
+        if self.has[index].sum(0).min() < 2:
             raise ValueError(
                 "too few subjects of a class are left for training and validation; add subjects."
             )
-        rest, part = train_test_split(index, test_size=size, stratify=codes, random_state=seed)
+        strata = strata_of(self.has[index], 2, min(size, len(index) - size))
+        rest, part = train_test_split(index, test_size=size, stratify=strata, random_state=seed)
         for code in range(n_classes):  # rounding took the last of a rare class, or none: give back, or take
-            missing = max(0, least - int((self.codes[rest] == code).sum()))
+            missing = max(0, least - int(self.has[rest, code].sum()))
             if missing:
-                back = part[self.codes[part] == code][:missing]
+                back = part[self.has[part, code]][:missing]
                 rest, part = np.append(rest, back), np.setdiff1d(part, back)
-            elif not (self.codes[part] == code).any():
-                one = rest[self.codes[rest] == code][:1]
+            elif not self.has[part, code].any():
+                one = rest[self.has[rest, code]][:1]
                 rest, part = np.setdiff1d(rest, one), np.append(part, one)
         return rest, part
 
     def folds(self, index: np.ndarray, n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         cv = StratifiedKFold(n, shuffle=True, random_state=seed)
-        for rest, test in cv.split(index, self.codes[index]):
+        for rest, test in cv.split(index, strata_of(self.has[index], n, len(index))):
             yield index[rest], index[test]
 
     def positions(self, subjects: np.ndarray) -> np.ndarray:
