@@ -306,6 +306,40 @@ def test_sites_that_are_missing(tmp_path: Path) -> None:
         assert check_cohort(made, missing_sites="drop_subject").sites.tolist() == ["A", "B", "B"]
 
 
+def test_several_files_of_a_subject_are_its_scans(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    np.save(tmp_path / "series" / "sub-002_run-2.npy", values(20))
+    with pytest.raises(ValueError, match=r'more than one file for sub-002.*, or "keep" where they are scans'):
+        load_cohort(tmp_path)
+    got = load_cohort(tmp_path, duplicates="keep")
+    assert got.subjects.tolist() == [f"sub-{i:03d}" for i in [0, 1, 2, 2, *range(3, N)]]
+    np.testing.assert_array_equal(got.series[3], values(20))
+    assert got.y[2] == got.y[3] and got.covariates["age"][2] == got.covariates["age"][3]
+
+
+@pytest.mark.parametrize("written", [["ses-1", "ses-2"], ["1", "2"], ["01", "02"]])
+def test_lines_of_a_subject_find_their_scans(tmp_path: Path, written: list[str]) -> None:
+    ids = np.repeat(["sub-001", "002", "sub-003", "sub-004"], 2)
+    ids[3] = "sub-002"  # the same subject, spelt in another way
+    frame = table(participant_id=ids, session_id=written * 4, label=["pre", "post"] * 4)
+    write_study(tmp_path, frame, n=0)
+    for i in range(N):
+        name = f"sub-{i // 2 + 1:03d}_ses-{i % 2 + 1}_task-rest.npy"
+        np.save(tmp_path / "series" / name, values(i))
+    got = load_cohort(tmp_path, duplicates="keep")
+    assert got.y.tolist() == ["pre", "post"] * 4 and got.lengths.tolist() == [40 + i for i in range(N)]
+    assert got.subjects.tolist() == np.repeat(["sub-001", "002", "sub-003", "sub-004"], 2).tolist()
+    (tmp_path / "series" / "sub-003_ses-2_task-rest.npy").unlink()
+    with pytest.raises(ValueError, match="no file in series/ for sub-003; pass missing="):
+        load_cohort(tmp_path, duplicates="keep")
+    assert len(load_cohort(tmp_path, duplicates="keep", missing="drop_subject")) == N - 1
+    write_study(tmp_path, frame.drop(columns="session_id"), n=0)
+    with pytest.raises(ValueError, match=r"more than one line for sub-001_ses-1.*by a column session or run"):
+        load_cohort(tmp_path, duplicates="keep")
+    with pytest.raises(ValueError, match=r'the same id stands more than once for sub-001.*, or "keep" where'):
+        load_cohort(tmp_path)
+
+
 def test_another_table_and_turned_files(tmp_path: Path) -> None:
     write_study(tmp_path, n=0)
     (tmp_path / "participants.tsv").rename(tmp_path / "people.tsv")
@@ -506,7 +540,7 @@ def test_checking_changes_nothing_in_the_cohort_given() -> None:
     matrices = whole.with_matrices(np.full((6, 8, 8), np.nan))
     with pytest.raises(ValueError, match="NaN"):
         check_cohort(matrices)
-    assert np.isnan(matrices.matrices).all()
+    assert np.isnan(matrices.matrices[:, 0, 1:]).all()
 
 
 def test_dropped_rois_take_their_truth_along() -> None:

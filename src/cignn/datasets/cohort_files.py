@@ -21,6 +21,7 @@ from cignn.datasets.cohort_checks import Checks, apply_checks, checks_from, logg
 from cignn.datasets.cohort_npz import read_npz, was_saved
 from cignn.datasets.derivatives import from_scans, holds_scans
 from cignn.datasets.roi_files import ENDINGS, RoiTable, read_roi_file
+from cignn.datasets.scans import Scans, all_scans
 
 KINDS = ("series", "matrices")
 
@@ -47,7 +48,9 @@ def load_cohort(
     - a folder with ``participants.tsv`` (columns ``participant_id``, ``label`` and, where known, ``site``,
       ``age``, ``sex``, ``mean_fd``, …) and a folder ``series/`` (time points × ROIs) or ``matrices/`` (ROIs ×
       ROIs) with one file per subject: .1D, .csv, .tsv, .txt, .npy or .mat, named by the id, with or without
-      ``sub-`` in front and more behind an underscore (``sub-001_task-rest.csv``);
+      ``sub-`` in front and more behind an underscore (``sub-001_task-rest.csv``); with
+      ``duplicates="keep"`` several files or lines of an id are scans of one subject, told apart by columns
+      ``session`` and ``run`` and names as ``sub-001_ses-2_run-1.csv``;
     - an .npz file with ``series`` (all time points, R) and ``lengths`` (n,), or ``series`` (n, t, R), or
       ``matrices`` (n, R, R), with ``label`` and optional ``site``, ``subject``, ``roi``: what `Cohort.save`
       writes, and what it wrote comes back unchecked unless one of ``checks`` is given;
@@ -147,11 +150,9 @@ def _from_files(
     files = sorted(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS and p.name[0] != ".")
     if not files:
         raise ValueError(f"{folder} holds no file with an ending of {', '.join(ENDINGS)}.")
-    frame = people.unique_ids(frame, source, rules)
-    matched = people.files_of(frame["participant_id"].tolist(), files)
-    chosen = people.one_file_each(matched, files, folder, source, rules)
-    frame = frame[frame["participant_id"].isin(chosen)].reset_index(drop=True)
-    tables = read_many([chosen[name] for name in frame["participant_id"]], n_jobs, verbose)
+    choose = all_scans if rules.duplicates == "keep" else _one_scan_each
+    frame, paths = choose(frame, files, folder, source, rules)
+    tables = read_many(paths, n_jobs, verbose)
     if transpose:
         tables = [RoiTable(table.values.T, None) for table in tables]
     square = folder.name == "matrices"
@@ -168,6 +169,15 @@ def _from_files(
     data: dict[str, Any] = {"matrices": np.stack(values)} if square else {"series": SeriesStack.of(values)}
     roi_names = atlas.names if atlas is not None else shared
     return Cohort(**data, **people.describe(frame, label, source), roi_names=roi_names, atlas=atlas)
+
+
+def _one_scan_each(frame: pd.DataFrame, files: list[Path], folder: Path, source: str, rules: Checks) -> Scans:
+    keep = ', or "keep" where they are scans of one subject'
+    frame = people.unique_ids(frame, source, rules, keep)
+    matched = people.files_of(frame["participant_id"].tolist(), files)
+    chosen = people.one_file_each(matched, files, folder, source, rules, keep=keep)
+    frame = frame[frame["participant_id"].isin(chosen)].reset_index(drop=True)
+    return Scans(frame, [chosen[name] for name in frame["participant_id"]])
 
 
 def read_many(

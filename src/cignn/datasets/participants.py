@@ -21,6 +21,8 @@ COLUMNS = {
     "site": ("site", "site_id", "center", "centre", "scanner"),
     "age": ("age", "age_at_scan"),
     "sex": ("sex", "gender"),
+    "session": ("session", "session_id", "ses"),
+    "run": ("run", "run_id"),
     "mean_fd": ("mean_fd", "func_mean_fd", "fd_mean", "mean_framewise_displacement"),
 }
 NUMBERS = ("age", "mean_fd")  # never categories
@@ -185,13 +187,13 @@ def files_of(ids: Sequence[str], paths: Sequence[Path]) -> dict[str, list[Path]]
     return found
 
 
-def unique_ids(frame: pd.DataFrame, source: str, rules: Checks) -> pd.DataFrame:
-    """One line per id: two lines cannot share one file."""
+def unique_ids(frame: pd.DataFrame, source: str, rules: Checks, keep: str = "") -> pd.DataFrame:
+    """One line per id: two lines cannot share one file. keep : how to keep them all, for the message."""
     twice = frame["participant_id"].map(bare).duplicated()
     if twice.any() and rules.duplicates != "keep_first":
         names = name_some(frame["participant_id"][twice].unique())
         raise ValueError(
-            f'{source}: the same id stands more than once for {names}; pass duplicates="keep_first".'
+            f'{source}: the same id stands more than once for {names}; pass duplicates="keep_first"{keep}.'
         )
     return frame[~twice].reset_index(drop=True)
 
@@ -203,16 +205,39 @@ def one_file_each(
     source: str,
     rules: Checks,
     choose: str = "",
+    keep: str = "",
 ) -> dict[str, Path]:
-    """Choose each participant's file, or say who has none, who has several and which are nobody's."""
+    """Choose each participant's file, or say who has none, who has several and which are nobody's.
+
+    choose, keep : how to choose one of several, or to keep them all, for the message.
+    """
     problems = []
     several = {name: paths for name, paths in matched.items() if len(paths) > 1}
     if several and rules.duplicates != "keep_first":
         names = name_some(f"{n} ({', '.join(p.name for p in paths[:3])})" for n, paths in several.items())
-        problems.append(f'{folder}: more than one file for {names}; pass {choose}duplicates="keep_first".')
+        advice = f'pass {choose}duplicates="keep_first"{keep}'
+        problems.append(f"{folder}: more than one file for {names}; {advice}.")
     without = [name for name, paths in matched.items() if not paths]
     owned = {path for paths in matched.values() for path in paths}
     ownerless = [path.name for path in files if path not in owned]
+    refuse_missing(without, ownerless, len(files), folder, source, rules, problems)
+    return {name: paths[0] for name, paths in matched.items() if paths}
+
+
+def refuse_missing(
+    without: list[str],
+    ownerless: list[str],
+    n_files: int,
+    folder: Path,
+    source: str,
+    rules: Checks,
+    problems: Sequence[str] = (),
+) -> None:
+    """Raise for ids without a file and files without an id, unless the rules leave them out.
+
+    problems : what else there is to say.
+    """
+    problems = list(problems)
     if rules.missing == "raise":
         if without:
             problems.append(
@@ -225,9 +250,7 @@ def one_file_each(
         raise ValueError("\n".join(problems))
     if without or ownerless:
         logger.info("left out: ids without file %s; files without id %s", without, ownerless)
-    chosen = {name: paths[0] for name, paths in matched.items() if paths}
-    if not chosen:
+    if len(ownerless) == n_files:
         raise ValueError(
             f"{folder}: no file belongs to an id of {source}; name files by their participant_id."
         )
-    return chosen
