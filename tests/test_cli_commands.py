@@ -22,6 +22,7 @@ from cignn.cli.report import _scores
 from cignn.cli.settings import as_value, to_toml
 from cignn.cli.wording import as_options
 from cignn.datasets import aal116, make_ba2motifs, make_cohort
+from cignn.estimators import GNNClassifier
 from cignn.evaluation import Store
 from cignn.explanations import Explanation
 from cignn.report.performance import method_tables
@@ -336,6 +337,17 @@ def test_reproduce_lists_and_runs_tables_of_the_paper(call: Call, here: Path) ->
     assert (here / "paper" / "data-statistics-smoke.settings.toml").is_file()
     result = call("reproduce", "explanation-acuracy")
     assert result.code == 2 and "did you mean 'explanation-accuracy'?" in result.err
+
+
+def test_a_report_is_promised_where_there_is_a_network_to_explain(call: Call, here: Path) -> None:
+    done = call("evaluate", "my_study", "--methods", "linear-svm,lasso", "--out", "baselines")
+    assert done.code == 0 and "cignn report" not in done.words
+    refused = call("report", "baselines", "--out", "no.html")
+    assert refused.code == 2 and "no method of baselines is a network that can be explained" in refused.words
+    words = "evaluate my_study --methods linear-svm,gin --set epochs=1 --out network"
+    assert "to look at them: cignn report network" in call(*words.split()).words
+    assert call("report", "network", "--out", "network.html", "--no-audit").code == 0
+    assert isinstance(load_model("network/model").classifier_, GNNClassifier)
 
 
 def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:

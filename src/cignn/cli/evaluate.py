@@ -118,6 +118,7 @@ def evaluate(
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
     estimators = estimators_of(names_in(methods), assignments(settings), device)
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
+    able = explainable(estimators)
     if isinstance(cohort, Cohort):
         choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
         estimators = {
@@ -158,7 +159,8 @@ def evaluate(
     else:
         _show(results, protocol)
         say(f"every score, prediction and time: {out}")
-        say(f"to look at them: cignn report {out}")
+        if able:
+            say(f"to look at them: cignn report {out}")
     if len(failed):
         first = failed.iloc[0]
         where = f"{first['method']} (split {first['split']}, seed {first['seed']})"
@@ -190,6 +192,16 @@ def estimators_of(names: list[str], settings: dict[str, Any], device: str) -> di
         for name in wanted:
             params[name][param] = value
     return {name: make_estimator(name, device=device, **params[name]) for name in names}
+
+
+def explainable(estimators: dict[str, Any]) -> list[str]:
+    """Names of methods a report can explain: ci-gnn, others that explain themselves, other networks."""
+    from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier
+
+    networks = [name for name, one in estimators.items() if isinstance(one, NeuralGraphClassifier)]
+    return sorted(
+        networks, key=lambda n: (n != "ci-gnn", not isinstance(estimators[n], ExplainingClassifier))
+    )
 
 
 def _takes(estimator: type, param: str) -> bool:

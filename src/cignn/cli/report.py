@@ -11,7 +11,7 @@ import typer
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
-from cignn.cli.evaluate import estimators_of
+from cignn.cli.evaluate import estimators_of, explainable
 from cignn.cli.explain import explained
 from cignn.cli.fit import cohort_model
 from cignn.cli.reading import as_graphs, check_file, kind_of, name_of, read_data
@@ -71,8 +71,9 @@ def report(
 ) -> None:
     """Write one self-contained HTML file that opens offline by double click.
 
-    An evaluation without a model: ci-gnn, or the first method that explains,
-    is trained on four fifths of the subjects and kept in the folder.
+    An evaluation without a model: ci-gnn, else the first method that explains
+    itself, else the first network is trained on four fifths of the subjects
+    and kept in the folder.
 
     Example: [bold]cignn report model --out report.html[/]
     """
@@ -176,9 +177,8 @@ def _read_subjects(
 def _trained(
     run: Path, settings: dict[str, Any], cohort: Cohort | GraphSet, seed: int, quiet: bool
 ) -> tuple[Path, Any]:
-    """Train the method of an evaluation that explains itself and keep it beside the results, once."""
+    """Train the method of an evaluation that can be explained and keep it beside the results, once."""
     from cignn import Cohort, load_model
-    from cignn.estimators import ExplainingClassifier
     from cignn.evaluation import make_protocol
     from cignn.evaluation.protocols import labels_of
 
@@ -188,14 +188,11 @@ def _trained(
     names = names_in(settings.get("methods"))
     params = settings.get("model", {})
     made = estimators_of(names, params, settings.get("device", "auto")) if names else {}
-    able = [
-        name
-        for name in sorted(made, key=lambda n: n != "ci-gnn")
-        if isinstance(made[name], ExplainingClassifier)
-    ]
+    able = explainable(made)
     if not able:
         raise ValueError(
-            f"no method of {run} explains itself; give a model: cignn report {run} --model MODEL."
+            f"the report shows explanations, and no method of {run} is a network that can be explained; give "
+            f"a model: cignn report {run} --model MODEL."
         )
     classifier: Any = made[able[0]].set_params(random_state=seed, verbose=int(not quiet))
     fitted: Any = classifier
