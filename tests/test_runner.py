@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from cignn import Cohort, CohortClassifier, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.estimators import ShallowGraphClassifier, base, ci_gnn, make_estimator, presets, settings
+from cignn.estimators import ShallowGraphClassifier, base, make_estimator, presets, settings
 from cignn.evaluation import (
     Holdout,
     KFold,
@@ -418,7 +418,7 @@ def test_a_preset_that_means_something_else_is_another_task(
             patch.setitem(table, key, value)
             assert keys(PRESET[name], cohort) != first, key
     with monkeypatch.context() as patch:
-        patch.setattr(ci_gnn, "LEAST_EPOCHS", 7)
+        patch.setattr(settings, "MIN_EPOCHS", 7)
         assert keys(PRESET[name], cohort) != first
     with monkeypatch.context() as patch:  # of another preset
         patch.setitem(presets.PRESETS["paper"], "learning_rate", 0.5)
@@ -433,7 +433,7 @@ def test_what_the_caller_settles_does_not_change_with_the_preset(
     searched = {"search": {"method": {"preset": ["default", "paper"]}}}
     before = keys(given, motifs, **searched)
     monkeypatch.setitem(presets.PRESETS["default"], "learning_rate", 0.5)
-    monkeypatch.setattr(ci_gnn, "LEAST_EPOCHS", 7)
+    monkeypatch.setattr(settings, "MIN_EPOCHS", 7)
     assert keys(given, motifs) == first and keys(given, motifs, **searched) == before
     monkeypatch.setitem(presets.PRESETS["paper"], "mask_rate", 5.0)
     assert keys(given, motifs) == first

@@ -21,7 +21,6 @@ from cignn.nn.subgraph import edge_information
 
 KEEP_START = 0.9  # the share of edges that is free of charge at first; it falls by steps
 KEEP_STEP = 0.1
-LEAST_EPOCHS = 100  # of epochs="auto": while the free share of edges falls, little else is learnt for good
 CHOOSE_BY = ("accuracy", "loss")
 
 ARCHITECTURE = (  # the settings the network itself is made of
@@ -72,7 +71,7 @@ class CIGNNClassifier(ExplainingClassifier):
         left out tell nothing of the class; temperature : of the edge draws
     separate_products : own projections for the two inner products, reconstruction and subgraph
     train_encoder : whether stage II trains the encoder too
-    epochs : E, of both stages, "auto" for about 3000 steps, but at least 100 and at most 200 epochs;
+    epochs : E, of both stages, "auto" for about 3000 steps, but at least 60 and at most 200 epochs;
         generative_epochs : E_GC, of stage I
     reconstruction : weight of the GraphVAE terms in stage II; 0 leaves them to stage I
     causal_weight : λ; order : δ of the Rényi entropies
@@ -203,7 +202,7 @@ class CIGNNClassifier(ExplainingClassifier):
         for kind, aligned in (("aligned", True), ("other", False)):
             settings = resolve(params, aligned)
             left = {k: v for k, v in settings.items() if isinstance(params[k], str) and params[k] == "preset"}
-            out[kind] = left | rules(settings, LEAST_EPOCHS)
+            out[kind] = left | rules(settings)
         return {kind: left for kind, left in out.items() if left}
 
     def _settings(self, graphs: GraphSet) -> dict[str, Any]:
@@ -235,7 +234,7 @@ class CIGNNClassifier(ExplainingClassifier):
             )
         whole(settings, "batch_size", 1)
         if settings["epochs"] == "auto":
-            settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"], LEAST_EPOCHS)
+            settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
         for name in ("n_causal", "n_noncausal", "epochs", "members"):
             whole(settings, name, 1)
         if settings["patience"] is not None:

@@ -50,14 +50,13 @@ def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
     return settings
 
 
-def rules(params: dict[str, Any], least_epochs: int | None = None) -> dict[str, Any]:
+def rules(params: dict[str, Any]) -> dict[str, Any]:
     """What stands behind those parameters that are "auto"; for `GraphClassifier.stands_for`."""
 
     def auto(name: str) -> bool:
         return isinstance(params.get(name), str) and params[name] == "auto"
 
-    least = MIN_EPOCHS if least_epochs is None else least_epochs
-    epochs = {"epochs": {"steps": STEPS, "least": least, "most": MAX_EPOCHS}} if auto("epochs") else {}
+    epochs = {"epochs": {"steps": STEPS, "least": MIN_EPOCHS, "most": MAX_EPOCHS}} if auto("epochs") else {}
     return epochs | {name: AUTO_DENSITY for name in ("density", "encoder_density") if auto(name)}
 
 
@@ -69,7 +68,7 @@ def layer_widths(settings: dict[str, Any], name: str) -> tuple[int, ...]:
     return sizes
 
 
-def auto_epochs(n_graphs: int, batch_size: int, least: int | None = None) -> int:
-    """Epochs that make about `STEPS` gradient steps; no fewer than ``least``, by default `MIN_EPOCHS`."""
+def auto_epochs(n_graphs: int, batch_size: int) -> int:
+    """Epochs that make about `STEPS` gradient steps, within bounds."""
     steps = -(-n_graphs // batch_size)
-    return min(max(MIN_EPOCHS if least is None else least, -(-STEPS // steps)), MAX_EPOCHS)
+    return min(max(MIN_EPOCHS, -(-STEPS // steps)), MAX_EPOCHS)
