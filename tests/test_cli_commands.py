@@ -411,6 +411,8 @@ BAD = {
     "an audit of nothing": ("audit nowhere", "nowhere does not exist"),
     "a report of nothing": ("report my_study", "no folder of cignn fit or cignn evaluate"),
     "a label that is none": ("report model --class-names ill=sick", "label of control, patient"),
+    "covariates": ("fit my_study --missing-covariates maybe", "must be one of raise, mean, got maybe"),
+    "sites": ("fit my_study --unseen-sites maybe", "must be one of raise, pass, grand_mean, got maybe"),
     "no processes": ("evaluate my_study --jobs 0", "'--jobs' / '-j': must be a number of processes"),
     "too many folds": ("evaluate my_study --protocol kfold --folds 30", "lower --folds, "),
     "short series": ("fit my_study --load min_length=55", "pass --load short_series=drop_subject or keep."),

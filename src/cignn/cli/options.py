@@ -18,6 +18,8 @@ EXPLAINERS = [
 ]
 PROTOCOLS = ["holdout", "kfold", "loso"]
 KINDS = ["correlation", "partial", "tangent", "covariance"]
+UNSEEN = ["raise", "pass", "grand_mean"]
+MISSING = ["raise", "mean"]
 FORMATS = ["auto", "cohort", "tu", "ba2motifs", "abide", "rest-meta-mdd", "srpbs"]
 
 
@@ -29,6 +31,17 @@ def _words(known: list[str]):  # type: ignore[no-untyped-def]
         return [f"{before}{comma}{word}" for word in known if word.startswith(last)]
 
     return complete
+
+
+def _one_of(known: list[str]):  # type: ignore[no-untyped-def]
+    """Refuse any other word before the data are read."""
+
+    def check(word: str) -> str:
+        if word not in known:
+            raise typer.BadParameter(f"must be one of {', '.join(known)}, got {word}.")
+        return word
+
+    return check
 
 
 def some_processes(jobs: int) -> int:
@@ -130,6 +143,8 @@ Unseen = Annotated[
     typer.Option(
         "--unseen-sites",
         help="ComBat on a site it has not seen: raise, pass or grand_mean.",
+        callback=_one_of(UNSEEN),
+        autocompletion=_words(UNSEEN),
         rich_help_panel=MODEL,
         metavar="WHAT",
     ),
@@ -139,6 +154,8 @@ Missing = Annotated[
     typer.Option(
         "--missing-covariates",
         help="ComBat on a subject without age or sex: raise or mean.",
+        callback=_one_of(MISSING),
+        autocompletion=_words(MISSING),
         rich_help_panel=MODEL,
         metavar="WHAT",
     ),
