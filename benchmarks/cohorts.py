@@ -4,6 +4,7 @@
     python -m benchmarks.cohorts simulated --seeds 0 1 2
     python -m benchmarks.cohorts abide --protocol kfold --seeds 0 1 2
     python -m benchmarks.cohorts abide --protocol loso --seeds 0
+    python -m benchmarks.cohorts abide --methods ci-gnn --search dropout=[0.2,0.5,0.8]
 
 Everything is fitted inside the fold; epochs and settings are chosen on parts of the training subjects; the
 test subjects are scored once. Finished runs of ABIDE are not repeated.
@@ -24,7 +25,7 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import LeaveOneGroupOut, StratifiedKFold, train_test_split
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -39,6 +40,7 @@ from cignn.explanations import Explanations
 DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
 METHODS = ("ci-gnn", "linear-svm", "rbf-svm", "lasso", "random-forest")
 REMOVED = 0.1  # share of edges taken away to see whether the heaviest matter
+INNER = 3  # folds of the training subjects on which a search compares settings
 
 
 class Fold(NamedTuple):
@@ -134,15 +136,35 @@ def inputs(cohort: Cohort, fold: Fold, kind: str, combat: bool) -> tuple[GraphSe
     return pipe.fit_transform(cohort[fold.train]), pipe.transform(cohort[fold.test])
 
 
+def search(graphs: GraphSet, seed: int, params: dict[str, Any], grid: dict[str, list]) -> dict[str, Any]:
+    """The settings of CI-GNN with the highest AUC on inner folds of the training subjects, one member each."""
+    inner = StratifiedKFold(INNER, shuffle=True, random_state=seed)
+    alone = make_estimator("ci-gnn", random_state=seed, **(params | {"members": 1}))
+    found = GridSearchCV(alone, grid, scoring="roc_auc", cv=inner, refit=False).fit(graphs, graphs.y)
+    results = found.cv_results_
+    for values, score in zip(results["params"], results["mean_test_score"], strict=True):
+        print(f"  inner AUC {score:.4f}  {settings_of(values)}", flush=True)
+    return dict(found.best_params_)
+
+
 def score_fold(
-    method: str, graphs: GraphSet, held: GraphSet, seed: int, params: dict[str, Any]
+    method: str,
+    graphs: GraphSet,
+    held: GraphSet,
+    seed: int,
+    params: dict[str, Any],
+    grid: dict[str, list] | None = None,
 ) -> dict[str, Any]:
     """Scores of one method on one fold, its probabilities and, where it explains, what its mask is worth."""
     started = time.perf_counter()
-    model = make_estimator(method, random_state=seed, **(params if method == "ci-gnn" else {})).fit(graphs)
+    chosen = search(graphs, seed, params, grid) if method == "ci-gnn" and grid else {}
+    settings = params | chosen if method == "ci-gnn" else {}
+    model = make_estimator(method, random_state=seed, **settings).fit(graphs)
     seconds = time.perf_counter() - started
     probability = model.predict_proba(held)[:, 1]
     row: dict[str, Any] = {"seconds": seconds, "y": held.y.tolist(), "p": probability.round(5).tolist()}
+    if chosen:
+        row["chosen"] = settings_of(chosen)
     if method == "ci-gnn":
         explanations = model.explain(held)
         mean = explanations.mean()
@@ -258,9 +280,19 @@ def main() -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of ci-gnn"
     )
+    parser.add_argument(
+        "--search",
+        action="append",
+        default=[],
+        metavar="NAME=[VALUES]",
+        help="values of a setting of ci-gnn to choose from on inner folds of the training subjects",
+    )
     parser.add_argument("--out", type=Path, help="results file; by default results/cohorts-WHAT.jsonl")
     args = parser.parse_args()
-    params = {k: json.loads(v) for k, v in (pair.split("=", 1) for pair in args.set)}
+    params, grid = (
+        {k: json.loads(v) for k, v in (pair.split("=", 1) for pair in pairs)}
+        for pairs in (args.set, args.search)
+    )
     out = args.out or Path(f"results/cohorts-{args.what}.jsonl")
     out.parent.mkdir(parents=True, exist_ok=True)
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
@@ -272,7 +304,7 @@ def main() -> None:
         print({k: v for k, v in row.items() if not isinstance(v, list)}, flush=True)
 
     if args.what == "abide":
-        run_abide(args, params, rows, keep)
+        run_abide(args, params, grid, rows, keep)
         print(summary(rows).to_string(index=False))
         return
     for seed in args.seeds:
@@ -284,12 +316,16 @@ def main() -> None:
 
 
 def run_abide(
-    args: argparse.Namespace, params: dict[str, Any], rows: list[dict[str, Any]], keep: Any
+    args: argparse.Namespace,
+    params: dict[str, Any],
+    grid: dict[str, list],
+    rows: list[dict[str, Any]],
+    keep: Any,
 ) -> None:
     """Every method on every fold not yet done."""
     cohort = abide(args.connectivity)
     label = {"protocol": args.protocol, "connectivity": args.connectivity, "combat": args.combat}
-    settings = settings_of(params)
+    settings = settings_of(params | {k: f"one of {v}" for k, v in grid.items()})
 
     def key(row: dict[str, Any]) -> tuple:
         return tuple(row[k] for k in (*label, "method", "settings", "seed", "fold"))
@@ -312,7 +348,7 @@ def run_abide(
                 continue
             graphs, held = inputs(cohort, fold, args.connectivity, args.combat)
             for name in names:
-                keep(name | score_fold(name["method"], graphs, held, seed, params))
+                keep(name | score_fold(name["method"], graphs, held, seed, params, grid))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -195,10 +196,11 @@ def test_interventions_change_the_logits(graphs: GraphSet) -> None:
 
 
 def test_the_loss_carries_the_variance_of_the_risk(graphs: GraphSet) -> None:
-    network, losses = dir_losses(graphs)
-    assert losses["variance"].item() > 0
+    network, _ = dir_losses(graphs)
     batch = graphs.batch(y=graphs.y)
-    out = network(batch)
+    out = copy.deepcopy(network)(batch)  # a pass moves the batch statistics by which complements are read
+    losses = network.losses(batch)
+    assert losses["variance"].item() > 0
     risks = torch.stack(
         [
             torch.nn.functional.cross_entropy(out.logits * torch.sigmoid(s), batch.y)
@@ -207,6 +209,21 @@ def test_the_loss_carries_the_variance_of_the_risk(graphs: GraphSet) -> None:
     )
     assert losses["interventions"].item() == pytest.approx(risks.mean().item(), rel=1e-5)
     assert losses["variance"].item() == pytest.approx(risks.var(correction=0).item(), rel=1e-3)
+
+
+def test_complements_neither_train_the_classifier_nor_move_its_statistics(graphs: GraphSet) -> None:
+    network, losses = dir_losses(graphs)
+    losses["complement"].backward()
+    assert all(parameter.grad is None for parameter in network.classifier.parameters())
+    assert all(parameter.grad is not None for parameter in network.complement.parameters())
+
+    batch = graphs.batch(y=graphs.y)
+    alone = copy.deepcopy(network)
+    out = copy.deepcopy(network)(batch)
+    kept = alone.adjacency(batch) * out.rationale * out.edge_weights
+    alone.classifier(alone.features(batch), kept, batch.padding)
+    network(batch)
+    torch.testing.assert_close(network.classifier.state_dict(), alone.classifier.state_dict())
 
 
 def test_its_weight_changes_the_gradients(graphs: GraphSet) -> None:

@@ -79,13 +79,21 @@ class DIR(GraphModel):
         prob = prob * edge_mask.to(prob.dtype)
         if not self.training:
             return DIROutput(self.classifier(x, kept, mask), prob, rationale)
-        # both together, so that batch statistics are those of one pass
-        both = self.classifier.pool(
-            torch.cat([x, x]), torch.cat([kept, rest]), None if mask is None else torch.cat([mask, mask])
+        return DIROutput(
+            self.classifier(x, kept, mask), prob, rationale, self._read_complements(x, rest, mask)
         )
-        logits = self.classifier.decide(both[: len(batch)])
-        complement = self.complement(both[len(batch) :].detach())
-        return DIROutput(logits, prob, rationale, complement)
+
+    def _read_complements(self, x: Tensor, rest: Tensor, mask: Tensor | None) -> Tensor:
+        """Class logits of the complements by their own head, (b, classes).
+
+        The classifier reads them as it will read test graphs: they do not train it, and its batch statistics
+        stay those of the rationales.
+        """
+        self.classifier.eval()
+        with torch.no_grad():
+            pooled = self.classifier.pool(x, rest, mask)
+        self.classifier.train()
+        return self.complement(pooled)
 
     def losses(self, batch: GraphBatch) -> Losses:
         """Risk of the rationales, mean and variance of the risk over interventions, risk of complements."""
