@@ -137,7 +137,7 @@ def inputs(cohort: Cohort, fold: Fold, kind: str, combat: bool) -> tuple[GraphSe
 
 
 def search(graphs: GraphSet, seed: int, params: dict[str, Any], grid: dict[str, list]) -> dict[str, Any]:
-    """The settings of CI-GNN with the highest AUC on inner folds of the training subjects, one member each."""
+    """The settings of CI-GNN of the highest AUC on inner folds of the training subjects, one member each."""
     inner = StratifiedKFold(INNER, shuffle=True, random_state=seed)
     alone = make_estimator("ci-gnn", random_state=seed, **(params | {"members": 1}))
     found = GridSearchCV(alone, grid, scoring="roc_auc", cv=inner, refit=False).fit(graphs, graphs.y)

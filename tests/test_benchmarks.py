@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.cohorts import spread, summary, table
+from benchmarks.accuracy import chosen
+from benchmarks.cohorts import search, spread, summary, table
+
+from cignn.connectome import ConnectomeGraphs
+from cignn.datasets import make_cohort
 
 
 def run(seed: int, accuracy: float, params: dict | None = None) -> dict:
@@ -34,3 +38,23 @@ def test_a_fold_is_scored_and_seeds_are_spread() -> None:
     ]
     (line,) = summary(rows).to_dict("records")
     assert line["accuracy"] == f"{5 / 6:.3f} ± {np.std([0.5, 1, 1], ddof=1):.3f}" and line["seeds"] == 3
+
+
+def test_settings_are_chosen_by_validation_scores_alone() -> None:
+    def one(seed: int, validation: float, loss: float, accuracy: float) -> dict:
+        scores = {"validation_accuracy": validation, "validation_loss": loss, "accuracy": accuracy}
+        return {"data": "d", "preset": "default", "params": {"dropout": loss}, "seed": seed} | scores
+
+    rows = [one(0, 0.8, 0.5, 0.1), one(0, 0.8, 0.4, 0.2), one(0, 0.7, 0.1, 1.0), one(1, 0.6, 0.9, 0.3)]
+    assert [row["accuracy"] for row in chosen(rows)] == [0.2, 0.3]
+    assert {row["preset"] for row in chosen(rows)} == {"chosen"}
+    unknown = {k: v for k, v in rows[2].items() if not k.startswith("validation")}
+    assert chosen([unknown]) == []
+
+
+def test_a_search_takes_the_setting_that_is_best_on_inner_folds() -> None:
+    cohort = make_cohort(60, n_rois=12, effect=1.0, kind="matrices", random_state=0)
+    graphs = ConnectomeGraphs().fit_transform(cohort)
+    params = {"epochs": 8, "encoder_hidden": [4], "n_causal": 4}
+    grid = {"learning_rate": [1e-9, 1e-2]}  # with the first nothing is learnt
+    assert search(graphs, 0, params, grid) == {"learning_rate": 1e-2}

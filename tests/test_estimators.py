@@ -489,6 +489,40 @@ def test_a_prediction_does_not_depend_on_its_batch_mates(settings: dict[str, Any
         np.testing.assert_allclose(alone, explained[i].weights, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"n_causal": 200},
+        {"encoder": "gcn"},
+        {"separate_products": False},
+        {"preset": "paper", "generative_epochs": 1},
+        {"aligned": True},
+        {"aligned": True, "encoder_hidden": (8,), "n_causal": 40, "members": 1},
+        {"aligned": True, "node_vectors": False},
+        {"aligned": True, "separate_products": False},
+        {"aligned": True, "readout": "mean"},
+    ],
+    ids=str,
+)
+def test_an_explanation_is_what_the_whole_network_computes(settings: dict[str, Any]) -> None:
+    """Explaining leaves out what only training needs, and that only."""
+    settings = dict(settings)
+    aligned = settings.pop("aligned", False)
+    y = np.arange(40) % 2
+    rng = np.random.default_rng(0)
+    matrices = np.stack([random_matrix(rng, 12, 0.6) for _ in y]) if aligned else None
+    graphs = easy_graphs(y) if matrices is None else GraphSet.from_arrays(matrices, y=y, aligned=True)
+    model = CIGNNClassifier(epochs=3, random_state=0, **settings).fit(graphs)
+    with torch.no_grad():
+        out = model.network_(graphs.batch())
+    explanations = model.explain(graphs)
+    np.testing.assert_array_equal(explanations.predictions, out.logits.argmax(1))
+    for i, weights in enumerate(explanations.edge_weights):
+        source, target = graphs.edges(i).T
+        np.testing.assert_allclose(weights, out.edge_weights[i, source, target], atol=2e-5)
+
+
 def test_no_graphs_give_no_predictions(graphs: GraphSet, fitted: CIGNNClassifier) -> None:
     assert fitted.predict_proba(graphs[[]]).shape == (0, 2)
     assert fitted.predict(graphs[[]]).shape == (0,) and len(fitted.explain(graphs[[]])) == 0

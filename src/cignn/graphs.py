@@ -133,6 +133,14 @@ class GraphBatch:
         """
         return self.adj.detach().sign().abs_()
 
+    @cached_property
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """The upper triangles, row by row, of `adj` and `edges`: (b, n (n - 1) / 2) each."""
+        n = self.adj.shape[-1]
+        row, column = torch.triu_indices(n, n, 1, device=self.adj.device)
+        adj = self.adj.flatten(1).index_select(1, row * n + column)
+        return adj, adj.detach().sign().abs_()
+
     @property
     def n_nodes(self) -> Tensor:
         """(b,) number of real nodes of each graph."""

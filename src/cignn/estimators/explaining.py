@@ -9,6 +9,8 @@ from cignn.estimators.base import NeuralGraphClassifier
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
+CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
+
 
 class ExplainingClassifier(NeuralGraphClassifier):
     """Its network's output has ``edge_weights`` (b, n, n) in [0, 1] beside ``logits``."""
@@ -20,11 +22,23 @@ class ExplainingClassifier(NeuralGraphClassifier):
         device = next(self.network_.parameters()).device
         weights: list[np.ndarray] = [np.empty(0)] * len(X)
         predictions = np.empty(len(X), np.int64)
-        for index in X.batch_indices(self.settings_["batch_size"]) if len(X) else []:
-            out = self.network_(X.batch(index).to(device))
+        for index in X.batch_indices(self._batch_size(X)) if len(X) else []:
+            out = self.network_.explain(X.batch(index).to(device))  # type: ignore[operator]
             predictions[index] = out.logits.argmax(1).cpu().numpy()
-            dense = out.edge_weights.cpu().numpy()
-            for i, matrix in zip(index, dense, strict=True):
+            for i, found in zip(index, out.edge_weights.cpu().numpy(), strict=True):
                 source, target = X.edges(i).T
-                weights[i] = matrix[source, target]
+                if found.ndim == 2:
+                    weights[i] = found[source, target]
+                else:
+                    weights[i] = found[pair_number(source, target, X.n_nodes[i])]
         return Explanations(X, weights, self.classes_[predictions])
+
+    def _batch_size(self, graphs: GraphSet) -> int:
+        """How many graphs to explain at once."""
+        size = self.settings_["batch_size"]
+        return max(size, CELLS // int(graphs.n_nodes[0]) ** 2) if graphs.aligned else size
+
+
+def pair_number(source: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
+    """Where the pairs source < target of n nodes stand in the upper triangle, counted row by row."""
+    return source * (2 * n - source - 1) // 2 + target - source - 1

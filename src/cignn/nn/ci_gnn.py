@@ -14,9 +14,9 @@ from cignn.information import causal_terms, gaussian_gram, hsic, label_gram
 from cignn.nn.classifier import GraphNetwork
 from cignn.nn.decoders import FeatureDecoder, InnerProduct, Parts
 from cignn.nn.edge_network import EdgeNetwork
-from cignn.nn.encoder import GraphEncoder, Latent
+from cignn.nn.encoder import GraphEncoder, Latent, strongest_edges
 from cignn.nn.layers import mean_readout, zero_padding
-from cignn.nn.model import GraphModel, Losses
+from cignn.nn.model import Explained, GraphModel, Losses
 from cignn.nn.subgraph import edge_use, sample_edges
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
@@ -232,6 +232,39 @@ class CIGNN(GraphModel):
         """Mean causal latents of the nodes, (b, n, K)."""
         latent, _ = self.encode(batch, edge_weights)
         return zero_padding(latent.mean[..., : self.n_causal], batch.padding)
+
+    def explain(self, batch: GraphBatch) -> Explained:
+        """Classify a batch and say by which edges: `forward` without what only training and reports read.
+
+        Neither latents nor their σ are made where edge logits come straight from the encoder's last layer.
+        """
+        if self.training or not isinstance(self.encoder.mean, nn.Linear):
+            return super().explain(batch)
+        x = self.features(batch)
+        edge_logits = self._mean_edge_logits(batch, x)
+        if not isinstance(self.classifier, EdgeNetwork):
+            prob = torch.sigmoid_(edge_logits)
+            return Explained(self.classify(batch, batch.adj, prob, x)[0], prob)
+        pairs = self.classifier.pairs  # symmetric: one half is enough
+        prob = torch.sigmoid_(pairs.of(edge_logits))
+        adj, edges = batch.pairs
+        centre, scale = pairs.of(self.edge_centre), pairs.of(self.edge_scale)
+        whole = (adj - centre).div_(scale).mul_(edges)
+        return Explained(self.classifier(x, whole.mul_(prob)), prob)
+
+    def _mean_edge_logits(self, batch: GraphBatch, x: Tensor) -> Tensor:
+        """Edge logits of the mean latents, (b, n, n)."""
+        encoder, adj = self.encoder, batch.adj
+        if encoder.density is not None:
+            threshold = batch.threshold(encoder.density)
+            adj = strongest_edges(adj, encoder.density, batch.padding, threshold)
+        head, k = encoder.mean, self.n_causal
+        assert isinstance(head, nn.Linear)
+        offset = head.bias[:k]
+        if encoder.node_vectors is not None:
+            offset = offset + encoder.node_vectors[:, :k]
+        h = encoder.embed(x, adj, batch.padding)
+        return self.subgraph.of_affine(h, head.weight[:k], torch.atleast_2d(offset))
 
     # ----------------------------------------------------------------- losses
 

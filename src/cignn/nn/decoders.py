@@ -173,6 +173,29 @@ class InnerProduct(nn.Module):
         """Return the logits of each pair of nodes once: z : (b, n, d) → (b, n (n - 1) / 2)."""
         return _PairProduct.apply(*self._projected(z), self.gain, self.bias, pairs)
 
+    def of_affine(self, h: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
+        """Return the logits of z = h Wᵀ + c, (b, n, n), without making z.
+
+        h : (b, n, m); weight W : (d, m); offset c : (n, d) or (1, d). Where m is small against d, the inner
+        products come from those of h: z_iᵀz_j = h_iᵀ(WᵀW)h_j + (Wᵀc_i)ᵀh_j + h_iᵀ(Wᵀc_j) + c_iᵀc_j.
+        """
+        if self.projection is not None:
+            weight, offset = self.projection.weight @ weight, self.projection(offset)
+        size, width = weight.shape
+        offset = offset.expand(h.shape[1], size)
+        if 2 * width >= size:
+            z = F.linear(h, weight) + offset
+            product = torch.bmm(z, z.transpose(1, 2))
+        else:
+            seen = (offset @ weight).expand_as(h)
+            left = torch.cat([h @ (weight.t() @ weight) + seen, h], -1)
+            product = torch.baddbmm(offset @ offset.t(), left, torch.cat([h, seen], -1).transpose(1, 2))
+        if self.projection is not None:  # shorten z
+            factor = torch.rsqrt(size + product.diagonal(dim1=1, dim2=2).clamp(min=0))
+            product.mul_(factor.unsqueeze(1)).mul_((factor * self.gain).unsqueeze(2))
+            return product.add_(self.bias)
+        return product.mul_(self.gain).add_(self.bias)
+
     def distance(self, z: Parts, edges: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return ‖Â − A‖_F of each graph, (b,): Â the probabilities of z : (b, n, d), A = edges : (b, n, n).
 

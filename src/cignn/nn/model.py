@@ -4,6 +4,7 @@
 ``network(batch, edge_weights)``            an output with ``.logits`` (b, classes)
 ``network.read(batch, edge_weights)``       logits of the graphs with their edges weighted, differentiable
 ``network.embed(batch, edge_weights)``      (b, n, d) embeddings of the nodes, zero at padded ones
+``network.explain(batch)``                  logits and, where the network weights edges, their weights
 ==========================================  =============================================================
 """
 
@@ -26,6 +27,17 @@ class GraphOutput(NamedTuple):
     """What one pass gives: logits : (b, classes)."""
 
     logits: Tensor
+
+
+class Explained(NamedTuple):
+    """How a batch is classified and by which edges.
+
+    logits : (b, classes); edge_weights : in [0, 1], (b, n, n), or of each pair of nodes once, (b, pairs) in
+    the order of the upper triangle; what stands where no edge is does not matter.
+    """
+
+    logits: Tensor
+    edge_weights: Tensor
 
 
 class GraphModel(nn.Module):
@@ -65,6 +77,11 @@ class GraphModel(nn.Module):
     @abstractmethod
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Node embeddings (b, n, d) the logits are made of; edge_weights as in `read`."""
+
+    def explain(self, batch: GraphBatch) -> Explained:
+        """Classify a batch and say by which edges; for networks that weight edges while they classify."""
+        out = self(batch)
+        return Explained(out.logits, out.edge_weights)
 
     def adjacency(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """(b, n, n) the edges the network looks at, weighted."""
