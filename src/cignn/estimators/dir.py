@@ -26,8 +26,7 @@ class DIRClassifier(ExplainingClassifier):
     ----------
     kind : layers "gcn", "gat" or "gin"; hidden : their widths (for "gat", multiples of 4)
     scorer_hidden : widths of the layers behind the edge scores
-    head_hidden : widths of the head behind the readout; dropout : in the head, by default none: a narrow
-        head that also has to bear interventions falls silent on weak signals
+    head_hidden : widths of the head behind the readout; dropout : in the head
     readout : "sum", "mean" or "max" over nodes
     density : share of strongest edges the network looks at, None for all, "auto" for a tenth of aligned
         graphs and all of others
@@ -60,7 +59,7 @@ class DIRClassifier(ExplainingClassifier):
         scorer_hidden: Sequence[int] = (64, 64),
         head_hidden: Sequence[int] = (64, 32),
         readout: str = "sum",
-        dropout: float = 0.0,
+        dropout: float = 0.5,
         density: float | str | None = "auto",
         ratio: float = 0.25,
         variance_weight: float = 1.0,
