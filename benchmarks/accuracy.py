@@ -115,9 +115,7 @@ def main() -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the model"
     )
-    parser.add_argument(
-        "--choose", action="store_true", help="also choose on validation graphs"
-    )
+    parser.add_argument("--choose", action="store_true", help="also choose on validation graphs")
     parser.add_argument("--out", type=Path, default=Path("results/accuracy.jsonl"))
     args = parser.parse_args()
     params = {k: json.loads(v) for k, v in (pair.split("=", 1) for pair in args.set)}
