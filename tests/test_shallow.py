@@ -7,10 +7,12 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
@@ -20,6 +22,7 @@ from sklearn.svm import SVC, LinearSVC
 from cignn import GraphSet, load_model
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import ShallowGraphClassifier, connectivity_vector, graph_statistics
+from cignn.estimators import features as module
 from cignn.estimators.features import STATISTICS
 from cignn.estimators.shallow import KINDS
 
@@ -89,6 +92,16 @@ def test_statistics_agree_with_networkx() -> None:
         np.testing.assert_allclose(row[: len(STATISTICS)], expected, rtol=1e-4, atol=1e-6)
         moments = [features.sum(0), features.mean(0), features.std(0)]
         np.testing.assert_allclose(row[len(STATISTICS) :], np.concatenate(moments), rtol=1e-4, atol=1e-6)
+
+
+def test_statistics_of_large_graphs_are_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = make_ba2motifs(10, random_state=0)
+    plain = graph_statistics(graphs)
+    monkeypatch.setattr(module, "LARGE", 1)
+    monkeypatch.setattr(module, "SPARSE", 1.0)
+    dense = Mock(side_effect=AssertionError)
+    monkeypatch.setattr(torch.Tensor, "__matmul__", dense)
+    np.testing.assert_array_equal(graph_statistics(graphs), plain)
 
 
 def test_statistics_do_not_depend_on_the_order_of_nodes_or_graphs() -> None:

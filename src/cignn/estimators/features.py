@@ -9,6 +9,7 @@ from torch import Tensor
 from cignn.graphs import GraphBatch, GraphSet
 
 BATCH = 256  # graphs whose statistics are computed together
+LARGE, SPARSE = 1024, 0.05  # nodes from which on, density up to which, walks are counted along the edges
 STATISTICS = (
     "nodes",
     "edges",
@@ -66,7 +67,7 @@ def _structure(batch: GraphBatch) -> Tensor:
     total = (2 * n_edges).clamp(min=1)
     weight_mean = weights.sum((1, 2)) / total
     weight_std = (weights.square().sum((1, 2)) / total - weight_mean.square()).clamp(min=0).sqrt()
-    paths = edges @ edges  # (b, n, n) walks of two steps
+    paths = _two_steps(edges)
     corners = (paths * edges).sum(2)  # twice the triangles at each node
     clustering = corners / (degree * (degree - 1)).clamp(min=1)
     walks = paths.square().sum((1, 2))  # closed, four steps; those that visit fewer than four nodes go
@@ -89,6 +90,13 @@ def _structure(batch: GraphBatch) -> Tensor:
         squares,
     ]
     return torch.stack(columns, 1)
+
+
+def _two_steps(edges: Tensor) -> Tensor:
+    """(b, n, n) number of walks of two steps between nodes: whole numbers, hence exact either way."""
+    if edges.shape[1] < LARGE or edges.mean() > SPARSE:
+        return edges @ edges
+    return torch.stack([torch.sparse.mm(one.to_sparse(), one) for one in edges])
 
 
 def _node_features(batch: GraphBatch) -> Tensor:
