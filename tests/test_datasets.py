@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -428,6 +429,20 @@ def test_ba2motifs_file(tmp_path: Path) -> None:
         assert_truth_is_motif(graphs, [CYCLE, HOUSE])
 
 
+def test_ba2motifs_labels_may_stand_in_two_columns(tmp_path: Path) -> None:
+    content = arrays()
+    np.savez(tmp_path / "plain.npz", **content)  # type: ignore[arg-type]
+    np.savez(tmp_path / "two.npz", **content | {"y": np.eye(2)[content["y"]]})  # type: ignore[arg-type]
+    assert load_ba2motifs(tmp_path / "two.npz").digest() == load_ba2motifs(tmp_path / "plain.npz").digest()
+
+
+def test_ba2motifs_pickles_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "BA_2Motifs.pkl"
+    path.write_bytes(pickle.dumps(tuple(arrays().values())))
+    with pytest.raises(ValueError, match=r"BA_2Motifs.pkl is not .*a pickle may run any program: .*np.savez"):
+        load_ba2motifs(path)
+
+
 ONE_WAY = np.triu(np.ones((6, 25, 25)), 1)
 BAD_ARRAYS = {
     "no adj": ({"adj": None}, "has no array 'adj', expected adj, x and y"),
@@ -446,6 +461,7 @@ BAD_ARRAYS = {
         {"y": np.array(1)},
         r"'y' must hold numbers of shape \(g\), one g.*got int64 of shape \(\)",
     ),
+    "two columns": ({"y": np.ones((6, 2))}, r"'y' must hold numbers of shape \(g\).*\(6, 2\)"),
     "three classes": ({"y": np.arange(6)}, "'y' must be 0 or 1, got"),
     "pickled": ({"y": np.array([0, 1, None, 0, 0, 0], object)}, "is not a readable .npz file of numbers"),
     "one way": ({"adj": ONE_WAY}, "graph 0 is not symmetric"),

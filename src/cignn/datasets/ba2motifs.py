@@ -20,7 +20,8 @@ def load_ba2motifs(path: str | Path) -> GraphSet:
     Parameters
     ----------
     path : the .npz file, or the folder that holds ``ba2motifs.npz``. Its arrays are ``adj`` (g, 25, 25),
-        ``x`` (g, 25, d) and ``y`` (g,), 0 for the five-cycle and 1 for the house.
+        ``x`` (g, 25, d) and ``y`` (g,), 0 for the five-cycle and 1 for the house; or y (g, 2), a 1 in the
+        column of the class, as in the pickle of the authors, which is not read itself.
 
     Returns
     -------
@@ -45,7 +46,14 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: np.asarray(file[name]) for name in _SHAPES if name in file}
     except Exception as error:  # foreign bytes make numpy, zipfile and zlib raise nearly anything
-        raise ValueError(f"{path} is not a readable .npz file of numbers; {_REMEDY}.") from error
+        remedy = _REMEDY
+        if path.suffix in (".pkl", ".pickle"):
+            remedy = (
+                "a pickle may run any program: write its arrays with np.savez('ba2motifs.npz', adj=, x=, y=)"
+            )
+        raise ValueError(f"{path} is not a readable .npz file of numbers; {remedy}.") from error
+    if arrays.get("y", np.empty(0)).shape[1:] == (2,) and (np.sort(arrays["y"], axis=1) == [0, 1]).all():
+        arrays["y"] = arrays["y"].argmax(1)
     missing = [name for name in _SHAPES if name not in arrays]
     if missing:
         raise ValueError(f"{path} has no array '{missing[0]}', expected adj, x and y; {_REMEDY}.")
