@@ -60,7 +60,7 @@ def _listed(data: Iterable[Data]) -> list[Data]:
 
 def _checked_size(graph: Data, i: int) -> int:
     """Return the number of nodes of graph i, whose edges must be its own and stand in both directions."""
-    from torch_geometric.utils import is_undirected
+    from torch_geometric.utils import coalesce, is_undirected
 
     index = graph.edge_index
     if index is None:
@@ -75,7 +75,7 @@ def _checked_size(graph: Data, i: int) -> int:
     if index.numel() and (index.min() < 0 or index.max() >= size):
         culprit = int(index.max() if index.max() >= size else index.min())
         raise ValueError(f"edge_index of graph {i} names node {culprit}, it has nodes 0 to {size - 1}.")
-    if not is_undirected(index, num_nodes=size):
+    if not is_undirected(coalesce(index, num_nodes=size), num_nodes=size):  # an edge may stand twice
         raise ValueError(
             f"graph {i} is directed; make it undirected first (torch_geometric.utils.to_undirected)."
         )
@@ -92,7 +92,10 @@ def _column(graphs: list[Data], name: str) -> list[np.ndarray] | None:
 
 
 def _array(value: Any) -> np.ndarray:
-    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    value = value.detach().to_dense().cpu()
+    return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
 
 
 def _stacked(values: list[np.ndarray] | None) -> np.ndarray | None:
@@ -104,6 +107,8 @@ def _stacked_features(values: list[np.ndarray] | None) -> np.ndarray | None:
         return None
     rows = [value[:, None] if value.ndim == 1 else value for value in values]
     for i, value in enumerate(rows):
+        if value.ndim != 2:
+            raise ValueError(f"x of graph {i} must be (nodes, features), got shape {value.shape}.")
         if value.shape[1:] != rows[0].shape[1:]:
             widths = value.shape[1], rows[0].shape[1]
             raise ValueError(f"graph {i} has {widths[0]} node features, graph 0 has {widths[1]}.")

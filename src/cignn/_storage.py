@@ -208,7 +208,10 @@ def _checked_weights(matrices: Sequence | np.ndarray, first: int, n: int) -> np.
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
         for i, matrix in enumerate(matrices):
             try:
-                weights[i] = matrix.toarray() if hasattr(matrix, "toarray") else matrix
+                numbers = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else _detached(matrix))
+                if numbers.dtype.kind == "c":
+                    raise TypeError
+                weights[i] = numbers
             except (TypeError, ValueError):
                 raise ValueError(f"graph {first + i} must be a square matrix of numbers.") from None
     weights[:, np.arange(n), np.arange(n)] = 0  # may be infinite, as Fisher's z is there
@@ -225,6 +228,11 @@ def _checked_weights(matrices: Sequence | np.ndarray, first: int, n: int) -> np.
             "transpose."
         )
     return (weights + turned) / 2  # exactly symmetric, so that both directions of an edge exist and agree
+
+
+def _detached(matrix: Any) -> Any:
+    """A torch tensor without its gradient and off its device; anything else as it is."""
+    return matrix.detach().cpu().to_dense().numpy() if hasattr(matrix, "detach") else matrix
 
 
 def stack_truth(truth: Sequence | np.ndarray, sizes: np.ndarray) -> np.ndarray | list[np.ndarray]:
@@ -256,7 +264,7 @@ def stack_features(x: Sequence | np.ndarray, sizes: np.ndarray) -> np.ndarray:
     for i, (rows, n) in enumerate(zip(x, sizes, strict=True)):
         try:
             with np.errstate(over="ignore"):
-                out[start : start + n] = np.reshape(rows, (n, widths[0]))
+                out[start : start + n] = np.reshape(_detached(rows), (n, widths[0]))
         except (TypeError, ValueError):
             raise ValueError(f"node features of graph {i} must be numbers, (nodes, features).") from None
         start += n

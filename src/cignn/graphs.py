@@ -221,13 +221,14 @@ class GraphSet:
     ) -> GraphSet:
         """Make a graph set from dense matrices.
 
-        adj : (g, n, n) or a sequence of (n_i, n_i), symmetric. x : (g, n, d) or a sequence of (n_i, d);
+        adj : (g, n, n) or a sequence of (n_i, n_i), symmetric; scipy's sparse matrices and torch's tensors
+        too. x : (g, n, d) or a sequence of (n_i, d);
         left out, an aligned set takes its own rows of ``adj`` and any other a constant 1.
         edge_truth : like ``adj``, true where an edge is known to make the class; for aligned graphs also one
         (n, n) array for all. aligned : node i is the same thing in every graph; by default when
         ``node_names`` are given.
         """
-        if getattr(adj, "ndim", 3) != 3:
+        if getattr(adj, "ndim", 3) != 3 and getattr(adj, "dtype", None) != np.dtype(object):
             raise ValueError(f"adj must be (graphs, nodes, nodes), got shape {np.shape(adj)}.")
         aligned = node_names is not None if aligned is None else aligned
         if node_meta and not aligned:
@@ -333,8 +334,9 @@ class GraphSet:
             index = np.stack([np.concatenate([source, target]), np.concatenate([target, source])])
             item = Data(x=torch.from_numpy(graph.x), edge_index=torch.from_numpy(index))
             item.edge_weight = torch.from_numpy(graph.weights[tuple(index)])
-            if self.y is not None and self.y.dtype.kind in "biuf":
-                item.y = torch.as_tensor(self.y[i : i + 1])
+            if self.y is not None:
+                word = self.y.dtype.kind not in "biuf"  # which no tensor holds
+                item.y = str(self.y[i]) if word else torch.as_tensor(self.y[i : i + 1])
             if graph.edge_truth is not None:
                 item.edge_truth = torch.from_numpy(graph.edge_truth[tuple(index)])
             out.append(item)
