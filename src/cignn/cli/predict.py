@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cignn import Cohort, GraphSet
 
 MOST = 20  # rows shown on the screen
+MOST_CLASSES = 5  # whose probabilities fit on it
 
 
 @command()
@@ -63,7 +64,7 @@ def predict(
         say_json({"predictions": table, "positive": counted, "scores": scores, "out": out})
         return
     if out is None:
-        show_table(table, f"{len(table)} subjects", most=MOST)
+        show_table(on_screen(table, len(fitted.classes_)), f"{len(table)} subjects", most=MOST)
     tell_scores(scores, table, counted)
     if out is not None:
         say(f"probabilities of {len(table)} subjects: {out}")
@@ -118,6 +119,14 @@ def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -
     columns["predicted"] = np.asarray(model.classes_)[chances.argmax(1)]
     columns |= {f"p_{name}": chances[:, k] for k, name in enumerate(model.classes_.tolist())}
     return pd.DataFrame(columns)
+
+
+def on_screen(table: pd.DataFrame, n_classes: int) -> pd.DataFrame:
+    """The table with, where classes are many, the probability of the predicted one alone."""
+    if n_classes <= MOST_CLASSES:
+        return table
+    chances = table.iloc[:, -n_classes:]
+    return table.drop(columns=chances.columns).assign(probability=chances.max(axis=1))
 
 
 def own_scores(table: pd.DataFrame, classes: np.ndarray, positive: Any = None) -> dict[str, float]:

@@ -6,7 +6,7 @@ import json
 import math
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 from rich import box
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
+SHORT = 20  # letters
 COLOURS = {"error": "bold red", "failed": "bold red", "interrupted": "bold yellow", "note": "bold cyan"}
 NAMES = {"f1": "F1", "mcc": "MCC", "roc_auc": "ROC-AUC", "p_holm": "p (Holm)"}
 
@@ -84,9 +85,12 @@ def show_table(table: pd.DataFrame, title: str, digits: int = 3, most: int | Non
     import pandas as pd
 
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in table.columns:
+    for k, name in enumerate(table.columns):
+        # a row's name stays whole where it is short: headings break before it
+        whole = k == 0 and table[name].astype(str).str.len().max() <= SHORT
         right = pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name])
-        drawn.add_column(escape(_name(name)), justify="right" if right else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if right else "left"
+        drawn.add_column(escape(_name(name)), justify=justify, overflow="fold", no_wrap=whole)
     for row in table.head(most or len(table)).itertuples(index=False):
         drawn.add_row(*(escape(_cell(value, digits)) for value in row))
     console = Console()
