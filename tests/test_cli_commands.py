@@ -534,3 +534,39 @@ def test_the_settings_file_of_the_docs_is_read(call: Call, here: Path) -> None:
     result = call("evaluate", *words, "--json")
     assert result.code == 0, result.err
     assert [row["method"] for row in json.loads(result.out)["summary"]] == ["ci-gnn", "rbf-svm"]
+
+
+def write_paths(folder: Path, node_labels: list[int], n_classes: int, labels: bool = True) -> None:
+    """A TU folder of paths of three nodes."""
+    folder.mkdir()
+    n = 3 * n_classes
+    pairs = [(3 * g + k, 3 * g + k + 1) for g in range(n) for k in (1, 2)]
+    files = {
+        "A": [f"{a}, {b}" for pair in pairs for a, b in (pair, pair[::-1])],
+        "graph_indicator": [1 + i // 3 for i in range(3 * n)],
+        "node_labels": [node_labels[i % len(node_labels)] for i in range(3 * n)],
+    }
+    files |= {"graph_labels": [g % n_classes for g in range(n)]} if labels else {}
+    for kind, lines in files.items():
+        (folder / f"SET_{kind}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+@pytest.mark.parametrize("n_classes", [2, 12])
+def test_new_graphs_need_no_labels_and_not_all_node_labels(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_classes: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    write_paths(tmp_path / "old", [1, 2, 5], n_classes)
+    write_paths(tmp_path / "new", [5], 4, labels=False)
+    assert call("fit", "old", "--method", "random-forest", "--json").code == 0
+    result = call("predict", "model", "new")
+    assert result.code == 0, result.err
+    rows = [line.split() for line in result.out.splitlines() if line.strip().startswith("graph-")]
+    assert [row[0] for row in rows] == [f"graph-{i:04d}" for i in range(12)]
+    assert all(len(row) == (5 if n_classes == 2 else 4) for row in rows), "one line each"
+    assert max(map(len, result.out.splitlines())) <= 80
+    told = json.loads(call("predict", "model", "new", "--json").out)["predictions"]
+    assert len(told[0]) == 3 + n_classes, "all probabilities"
+    result = call("fit", "new", "--out", "other")
+    assert result.code == 2 and "--load missing_labels=keep" in result.err

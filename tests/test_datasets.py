@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from cignn.datasets import load_ba2motifs, load_tu, make_ba2motifs, make_spurious_motifs
+from cignn.datasets import load_ba2motifs, load_tu, make_ba2motifs, make_spurious_motifs, tu
 from cignn.graphs import GraphSet
 
 CYCLE = nx.cycle_graph(5)
@@ -390,6 +390,67 @@ def test_tu_missing_files(tmp_path: Path, kind: str) -> None:
     (write_tu(tmp_path, TINY) / f"TINY_{kind}.txt").unlink()
     with pytest.raises(ValueError, match=f"TINY_{kind}.txt is missing.*unpack the set again"):
         load_tu(tmp_path)
+
+
+def test_tu_graphs_without_labels_are_read_where_asked_for(tmp_path: Path) -> None:
+    plain = load_tu(write_tu(tmp_path, TINY))
+    (tmp_path / "TINY_graph_labels.txt").unlink()
+    with pytest.raises(ValueError, match="missing_labels='keep' for graphs to predict"):
+        load_tu(tmp_path)
+    graphs = load_tu(tmp_path, missing_labels="keep")
+    assert graphs.y is None and graphs.digest() == plain.with_y(None).digest()
+    with pytest.raises(ValueError, match="missing_labels must be 'error' or 'keep', got 'drop'"):
+        load_tu(tmp_path, missing_labels="drop")
+    write_tu(tmp_path, {"graph_attributes": "0.1, 0.2\n0.3, 0.4\n"})
+    with pytest.raises(
+        ValueError, match=r"TINY_graph_attributes.txt holds numbers, not classes: make classes"
+    ):
+        load_tu(tmp_path)
+
+
+@pytest.mark.parametrize("symmetrize", [False, True])
+def test_tu_degrees_count_neighbours_however_often_an_edge_stands(tmp_path: Path, symmetrize: bool) -> None:
+    rng = np.random.default_rng(0)
+    edges = rng.integers(1, 41, (300, 2))
+    listed = edges if symmetrize else np.concatenate([edges, edges[:, ::-1]])
+    text = "".join(f"{a}, {b}\n" for a, b in listed)
+    write_tu(tmp_path, {"A": text, "graph_indicator": "1\n" * 40, "graph_labels": "0\n"})
+    graph = load_tu(tmp_path, symmetrize=symmetrize)[0]
+    np.testing.assert_array_equal(graph.x[:, 0], (graph.weights != 0).sum(1))
+
+
+def test_tu_features_have_names(tmp_path: Path) -> None:
+    several = {"node_labels": "1, 7\n0, 7\n0, 7\n0, 7\n0, 7\n0, 12345678\n"}
+    for more, names in (
+        ({}, ["degree"]),
+        (LABELS | ATTRIBUTES, ["label 2", "label 4", "label 9", "attribute 1", "attribute 2"]),
+        (several, [f"label {k}" for k in ("0 in column 1", "1 in column 1", "7 in column 2")]),
+    ):
+        graphs = load_tu(write_tu(tmp_path / str(len(more)) / names[0], TINY | more))
+        assert graphs.feature_names is not None and graphs.feature_names[: len(names)] == names
+    assert graphs.feature_names[3:] == ["label 12345678 in column 2"]
+
+
+def test_tu_labels_too_many_for_a_column_each_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tu, "_MOST_CELLS", 17)
+    write_tu(tmp_path, TINY | LABELS)
+    with pytest.raises(ValueError, match=r"TINY_node_labels.txt has 3 different labels, too many .* 6 nodes"):
+        load_tu(tmp_path)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_tu_a_folder_of_folders_is_told_which(tmp_path: Path, raw: bool) -> None:
+    write_tu(tmp_path / "TINY" / "raw" if raw else tmp_path / "TINY", TINY)
+    with pytest.raises(ValueError, match=r"got none; did you mean .*TINY\.$"):
+        load_tu(tmp_path)
+
+
+def test_tu_files_with_a_dot_are_no_set(tmp_path: Path) -> None:
+    write_tu(tmp_path, TINY)
+    (tmp_path / "._TINY_A.txt").write_bytes(b"\x00\x05\x16\x07")
+    assert len(load_tu(tmp_path)) == 2
 
 
 def test_tu_wants_one_set_in_one_folder(tmp_path: Path) -> None:

@@ -604,3 +604,44 @@ def test_built_in_explanations_are_weights_of_existing_edges(name: str, kind: st
     for graph, ex in zip(graphs, explained, strict=True):
         assert np.array_equal(ex.weights, ex.weights.T) and not ex.weights[graph.weights == 0].any()
         assert ex.weights.min() >= 0 and ex.weights.max() <= 1
+
+
+# ------------------------------------------------------------- features with names
+
+
+def labelled_nodes(values: list[int], n_graphs: int = 12) -> GraphSet:
+    """Paths of three nodes whose labels, of the values given, say the class."""
+    columns = [values[g % 2] for g in range(n_graphs) for _ in range(3)]
+    edges = np.array([(3 * g + k, 3 * g + k + 1) for g in range(n_graphs) for k in (0, 1)])
+    names = sorted(set(columns))
+    return GraphSet.from_edges(
+        edges,
+        np.repeat(np.arange(n_graphs), 3),
+        np.array(columns)[:, None] == names,
+        np.arange(n_graphs) % 2,
+        feature_names=[f"label {name}" for name in names],
+    )
+
+
+@every
+def test_a_model_finds_its_features_in_graphs_with_fewer(name: str, tmp_path: Path) -> None:
+    graphs = labelled_nodes([3, 7])
+    model = make(name).fit(graphs)
+    model.save(tmp_path / "model")
+    fewer = labelled_nodes([7, 7])  # its only column stands where the model's second does
+    ones = graphs[graphs.y == 1]
+    for fitted in (model, load_model(tmp_path / "model")):
+        np.testing.assert_allclose(fitted.predict_proba(fewer)[:6], fitted.predict_proba(ones), atol=1e-6)
+        known = fitted.trained_on(fewer)
+        assert known is not None and known.all(), "the same graphs, however few labels their set has"
+        with pytest.raises(ValueError, match="have the node feature 'label 8', those learnt from do not"):
+            fitted.predict(labelled_nodes([3, 8]))
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_validation_graphs_may_have_fewer_features(name: str) -> None:
+    graphs = labelled_nodes([3, 7])
+    fewer = labelled_nodes([7, 7])
+    history = make(name, epochs=2).fit(graphs, eval_set=fewer[fewer.y == 1]).history_
+    expected = make(name, epochs=2).fit(graphs, eval_set=graphs[graphs.y == 1]).history_
+    np.testing.assert_allclose(history["validation_loss"], expected["validation_loss"], rtol=1e-5)

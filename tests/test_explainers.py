@@ -438,3 +438,20 @@ def test_the_recipe_makes_an_explainer(
     test_an_explanation_does_not_depend_on_its_company("first-edges", models, graphs)
     test_odd_graphs_are_explained_too("first-edges", models, graphs)
     test_explainers_say_what_is_missing("first-edges", models, graphs)
+
+
+def test_graphs_with_fewer_node_labels_are_explained_as_the_classifier_reads_them() -> None:
+    graphs = random_graphs()
+    x = np.concatenate([np.eye(3)[np.arange(len(graph.x)) % 2] for graph in graphs])
+    edges = np.concatenate([graphs.edges(i) + graphs.n_nodes[:i].sum() for i in range(len(graphs))])
+    nodes = np.repeat(np.arange(len(graphs)), graphs.n_nodes)
+    whole, fewer = (
+        GraphSet.from_edges(
+            edges, nodes, x[:, :d], graphs.y, feature_names=["label 1", "label 2", "label 3"][:d]
+        )
+        for d in (3, 2)
+    )
+    classifier = CLASSIFIERS["gin"]().fit(whole)
+    for name in ("gradient", "pg-explainer"):
+        one, other = (quick(name).fit(classifier, some).explain(some) for some in (whole, fewer))
+        np.testing.assert_array_equal(np.concatenate(one.edge_weights), np.concatenate(other.edge_weights))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score, train_test_split
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
+from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 import cignn.graphs as module
@@ -663,11 +665,61 @@ def test_pyg_edge_features_are_not_read() -> None:
 def test_aligned_sets_and_words_as_labels_go_to_pyg() -> None:
     graphs = make_aligned(3).with_y(["a", "b", "c"])
     data = graphs.to_pyg()
-    assert all(item.y is None for item in data)
     back = GraphSet.from_pyg(data)
+    assert back.y is not None and back.y.tolist() == ["a", "b", "c"]
     for i in range(3):
         np.testing.assert_array_equal(back[i].weights, graphs[i].weights)
         np.testing.assert_array_equal(back[i].x, graphs[i].x)
+
+
+def test_pyg_an_edge_that_stands_twice_is_one() -> None:
+    twice = torch.cat([PAIR.T, PAIR.T[:, :1]], 1)
+    plain, other = (Data(x=torch.ones(2, 1), edge_index=index) for index in (PAIR.T, twice))
+    assert GraphSet.from_pyg([other]).digest() == GraphSet.from_pyg([plain]).digest()
+
+
+@pytest.mark.parametrize("change", [Tensor.to_sparse, Tensor.bfloat16, Tensor.half, Tensor.requires_grad_])
+def test_tensors_of_every_kind_are_read(change: Callable[[Tensor], Tensor]) -> None:
+    adj, x = torch.ones(3, 3) - torch.eye(3), torch.eye(3)
+    plain = GraphSet.from_arrays([adj.numpy()], [x.numpy()])
+    read = (change(x.clone()), change(adj.clone()))
+    if change is not Tensor.bfloat16:  # which numpy has not
+        assert GraphSet.from_arrays([read[1]], [read[0]]).digest() == plain.digest()
+    index = adj.nonzero().T
+    assert GraphSet.from_pyg([Data(x=read[0], edge_index=index)]).digest() == plain.digest()
+
+
+def test_matrices_may_come_in_an_array_of_objects() -> None:
+    matrices = [np.ones((2, 2)), np.ones((3, 3))]
+    objects = np.empty(2, object)
+    objects[:] = matrices
+    assert GraphSet.from_arrays(objects).digest() == GraphSet.from_arrays(matrices).digest()
+
+
+def named(names: list[str], x: list[list[float]]) -> GraphSet:
+    nodes = np.zeros(len(x), int)
+    return GraphSet.from_edges(np.array([(0, 1)]), nodes, np.array(x), [1], feature_names=names)
+
+
+def test_features_are_found_by_their_names() -> None:
+    names = ["label 1", "label 2", "label 5", "attribute 1"]
+    graphs = named(["attribute 1", "label 5", "label 1", "label 9"], [[0.5, 1, 0, 0], [1.5, 0, 1, 0]])
+    found = graphs.with_features(names)
+    assert found.feature_names == names and found.y.tolist() == [1] and found.n_edges.tolist() == [1]
+    np.testing.assert_array_equal(found[0].x, [[0, 0, 1, 0.5], [1, 0, 0, 1.5]])
+    assert found[[0]].feature_names == found.with_y(None).feature_names == names
+    assert found.with_edges([np.array([True])]).feature_names == names
+    assert graphs.with_features(None) is graphs and found.with_features(names) is found
+    with pytest.raises(
+        ValueError, match="have the node feature 'label 5', those learnt from do not; leave out"
+    ):
+        graphs.with_features(["attribute 1", "label 1"])
+    with pytest.raises(ValueError, match="lack the node feature 'degree' of those learnt from"):
+        graphs.with_features(["degree"])
+    with pytest.raises(
+        ValueError, match=r"have the node feature 'attribute 1', .*; give graphs of that kind"
+    ):
+        graphs.with_features(["label 1", "label 5"])
 
 
 # ---------------------------------------------------------------------- errors
@@ -700,6 +752,14 @@ BAD = {
         PAIR.numpy(), np.zeros(2), np.full((2, 1), 1e300)
     ),
     "graph 0 must be a square matrix of numbers": lambda: GraphSet.from_arrays([EYE.astype(str) + "!"]),
+    "graph 0 must be a square matrix of num.*": lambda: GraphSet.from_arrays([EYE * 1j]),
+    r"x must be \(nodes, features\), got shape \(2, 1, 1\)": lambda: GraphSet.from_edges(
+        PAIR.numpy(), np.zeros(2), np.ones((2, 1, 1))
+    ),
+    r"x of graph 0 must be \(nodes, features\), got shape \(2, 1, 1\)": lambda: GraphSet.from_pyg(
+        [Data(x=torch.ones(2, 1, 1), edge_index=PAIR.T)]
+    ),
+    "expected 1 feature_names, got 2": lambda: named(["a", "b"], [[1], [1]]),
     "node features of graph 0 must be numbers": lambda: GraphSet.from_arrays([EYE], [[["a"], ["b"], ["c"]]]),
     "x must have one entry per graph, got 3": lambda: GraphSet.from_arrays([EYE], 3),  # type: ignore[arg-type]
     "features must be numbers": lambda: GraphSet.from_edges(

@@ -172,6 +172,7 @@ class GraphSet:
     node_names : names of the nodes of an aligned set, or None
     node_meta : more about the nodes of an aligned set, each (n, ...): "system", "coordinates"
     aligned : whether node i is the same thing in every graph
+    feature_names : names of the node features, or None; see `with_features`
     meta : further columns, each (g,); "subject" names whose graph it is: those of one subject stay on one
         side of every split
     """
@@ -184,8 +185,12 @@ class GraphSet:
         node_names: Sequence[str] | None = None,
         meta: Mapping[str, np.ndarray] | None = None,
         node_meta: Mapping[str, np.ndarray] | None = None,
+        feature_names: Sequence[str] | None = None,
     ) -> None:
         self._store = store
+        self.feature_names = None if feature_names is None else [str(name) for name in feature_names]
+        if self.feature_names is not None and len(self.feature_names) != self.n_features:
+            raise ValueError(f"expected {self.n_features} feature_names, got {len(self.feature_names)}.")
         self._thresholds: dict[float, np.ndarray] = {}
         self.y = None if y is None else np.asarray(y)
         self.groups = None if groups is None else np.asarray(groups)
@@ -279,12 +284,13 @@ class GraphSet:
         edge_truth: np.ndarray | None = None,
         groups: Sequence | np.ndarray | None = None,
         meta: Mapping[str, np.ndarray] | None = None,
+        feature_names: Sequence[str] | None = None,
     ) -> GraphSet:
         """Make a graph set from one edge list over all nodes of all graphs.
 
         edges : (e, 2) node numbers; an undirected edge may stand once or in both directions, with the same
         weight. graph_of_node : (nodes,), sorted, from 0. x : (nodes, d); left out, a constant 1.
-        edge_weight, edge_truth : (e,).
+        edge_weight, edge_truth : (e,). feature_names : d names.
         """
         edges = np.asarray(edges)
         if edges.size and (edges.ndim != 2 or edges.shape[1] != 2):
@@ -301,10 +307,13 @@ class GraphSet:
             raise ValueError(f"x must have one row per node ({len(graph_of_node)}), got {len(x)}.")
         if x.dtype.kind not in "buif":
             raise ValueError(f"node features must be numbers, got {x.dtype}.")
-        with np.errstate(over="ignore"):
-            check_finite(x.astype(np.float32), graph_of_node)
+        if x.ndim != 2:
+            raise ValueError(f"x must be (nodes, features), got shape {x.shape}.")
+        if x.dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                check_finite(x.astype(np.float32, copy=False), graph_of_node)
         store = ragged(numbers, graph_of_node, x, edge_weight, edge_truth)
-        return cls(store, y=y, groups=groups, meta=meta)  # type: ignore[arg-type]
+        return cls(store, y=y, groups=groups, meta=meta, feature_names=feature_names)  # type: ignore[arg-type]
 
     @classmethod
     def from_pyg(cls, data: Iterable[Data]) -> GraphSet:
@@ -448,6 +457,7 @@ class GraphSet:
             self.node_names,
             {name: column[index] for name, column in self.meta.items()},
             self.node_meta,
+            self.feature_names,
         )
 
     def __iter__(self) -> Iterator[Graph]:
@@ -463,7 +473,39 @@ class GraphSet:
 
     def with_y(self, y: Sequence | np.ndarray | None) -> GraphSet:
         """Return the same graphs with other labels."""
-        return GraphSet(self._store, y, self.groups, self.node_names, self.meta, self.node_meta)  # type: ignore[arg-type]
+        return self._with(self._store, y)
+
+    def with_features(self, names: Sequence[str] | None) -> GraphSet:
+        """Return the same graphs with the node features of these names, in their order.
+
+        A feature called "label …" is 1 at nodes of that label: where no node has it, it is 0. Graphs stay as
+        they are where they have no ``feature_names``, or ``names`` is None.
+        """
+        own = self.feature_names
+        if names is None or own is None or list(names) == own:
+            return self
+        x, column = self._store.x, {name: k for k, name in enumerate(own)}
+        lacking = [name for name in names if name not in column and not name.startswith("label ")]
+        if lacking:
+            raise ValueError(
+                f"graphs lack the node feature '{lacking[0]}' of those learnt from; give graphs of that kind."
+            )
+        unknown = [name for name in column.keys() - set(names) if x[..., column[name]].any()]
+        if unknown:
+            label = min(unknown).startswith("label ")
+            remedy = "leave out graphs that have it" if label else "give graphs of that kind"
+            raise ValueError(
+                f"graphs have the node feature '{min(unknown)}', those learnt from do not; {remedy}."
+            )
+        chosen = np.zeros((*x.shape[:-1], len(names)), x.dtype)
+        for k, name in enumerate(names):
+            if name in column:
+                chosen[..., k] = x[..., column[name]]
+        return self._with(self._store._replace(x=chosen), self.y, names)
+
+    def _with(self, store: Any, y: Any, feature_names: Sequence[str] | None = None) -> GraphSet:
+        names = self.feature_names if feature_names is None else feature_names
+        return GraphSet(store, y, self.groups, self.node_names, self.meta, self.node_meta, names)
 
     def with_edges(self, keep: Sequence[np.ndarray]) -> GraphSet:
         """Return the same graphs with only some of their edges; nodes and their features stay as they are.
@@ -480,7 +522,7 @@ class GraphSet:
                 )
         flat = np.concatenate([np.empty(0, bool), *(mask.astype(bool) for mask in masks)])
         store = self._store.keep_edges(flat)
-        return GraphSet(store, self.y, self.groups, self.node_names, self.meta, self.node_meta)
+        return self._with(store, self.y)
 
     def digest(self) -> str:
         """Return a fingerprint of graphs and labels: equal data, equal digest, however they are kept.

@@ -89,6 +89,8 @@ def read_data(
         } | options
         if new:
             options = {"missing_labels": "keep", "missing_sites": "own_site", "one_class": "keep"} | options
+    elif kind == "tu" and new:
+        options = {"missing_labels": "keep"} | options
     elif atlas is not None:
         raise typer.BadParameter(
             f"is for cohorts of one's own; {kind} data have theirs.", param_hint="'--atlas'"

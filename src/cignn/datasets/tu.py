@@ -16,54 +16,69 @@ from cignn.graphs import GraphSet
 
 _AGAIN = "download or unpack the set again"
 _EXACT = 2**53  # whole numbers below this survive a float
+_MOST_CELLS = 2**31  # of the 0/1 columns of node labels, a byte each
 
 
-def load_tu(folder: str | Path, *, symmetrize: bool = False) -> GraphSet:
+def load_tu(folder: str | Path, *, symmetrize: bool = False, missing_labels: str = "error") -> GraphSet:
     """Load a graph set in TU format.
 
     Parameters
     ----------
     folder : holds the text files itself or in a folder ``raw``. NAME is read off its one ``NAME_A.txt``;
-        ``NAME_graph_indicator.txt`` and ``NAME_graph_labels.txt`` must stand beside it.
+        ``NAME_graph_indicator.txt`` and ``NAME_graph_labels.txt`` must stand beside it. Of files whose names
+        begin with a dot, which some systems add, none is read.
     symmetrize : accept edges that are listed in one direction only. By default they are an error, because
         TU files list both directions and a missing one means a damaged file.
+    missing_labels : "error", or "keep" to accept a set without ``NAME_graph_labels.txt``: graphs to predict
 
     Returns
     -------
     GraphSet with ``y`` (g,) as in the file. Node features are one 0/1 column per node label, in sorted
-    order, then the node attributes; the degree, one column, where a set has neither. Edge labels and
-    attributes are checked for their number but not used: every edge weighs 1.
+    order, then the node attributes; the degree, one column, where a set has neither. ``feature_names`` tell
+    them apart ("label 4", "attribute 1", "degree"): a model finds its own in sets with fewer labels. Edge
+    labels and attributes are checked for their number but not used: every edge weighs 1.
     """
-    files = _files(Path(folder))
+    if missing_labels not in ("error", "keep"):
+        raise ValueError(f"missing_labels must be 'error' or 'keep', got {missing_labels!r}.")
+    files = _files(Path(folder), missing_labels)
     indicator_file = files["graph_indicator"]
     graph_of_node = _read_whole(indicator_file, 1)[:, 0] - 1
-    y = _labels(files["graph_labels"], graph_of_node, indicator_file)
+    y = _labels(files.get("graph_labels"), graph_of_node, indicator_file)
     edges = _edges(files["A"], graph_of_node, indicator_file, symmetrize)
     for name in ("edge_labels", "edge_attributes"):
         if name in files:
             _check_count(files[name], len(_read(files[name])), len(edges), "edge", files["A"])
-    parts = []
-    for name in ("node_labels", "node_attributes"):
-        if name in files:
-            table = _read(files[name])
-            _check_count(files[name], len(table), len(graph_of_node), "node", indicator_file)
-            parts.append(_one_hot(table) if name == "node_labels" else table.astype(np.float32))
-    x = np.concatenate(parts, axis=1) if parts else _degrees(edges, len(graph_of_node))
+    parts, names = [], []
+    for kind in ("node_labels", "node_attributes"):
+        if kind in files:
+            table = _read(files[kind])
+            _check_count(files[kind], len(table), len(graph_of_node), "node", indicator_file)
+            if kind == "node_labels":
+                names += _label_names(table, files[kind])
+                parts.append(_one_hot(table))
+            else:
+                names += [f"attribute {k + 1}" for k in range(table.shape[1])]
+                parts.append(table.astype(np.float32))
+    if not parts:
+        parts, names = [_degrees(edges, len(graph_of_node))], ["degree"]
+    x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     order = np.argsort(graph_of_node, kind="stable")  # nearly always sorted already
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
-    return GraphSet.from_edges(position[edges], graph_of_node[order], x[order], y)
+    return GraphSet.from_edges(position[edges], graph_of_node[order], x[order], y, feature_names=names)
 
 
-def _files(folder: Path) -> dict[str, Path]:
+def _files(folder: Path, missing_labels: str) -> dict[str, Path]:
     """Return the set's files by the part of their name behind ``NAME_``."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder; give the folder that holds NAME_A.txt or raw/.")
-    found = sorted(folder.glob("*_A.txt")) or sorted((folder / "raw").glob("*_A.txt"))
+    found = _sets(folder) or _sets(folder / "raw")
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
-        raise ValueError(f"{folder} must hold exactly one NAME_A.txt, itself or in raw/, got {names}.")
+        inside = [path for path in sorted(folder.iterdir()) if _sets(path) or _sets(path / "raw")]
+        hint = f"; did you mean {inside[0]}" if inside and not found else ""
+        raise ValueError(f"{folder} must hold exactly one NAME_A.txt, itself or in raw/, got {names}{hint}.")
     prefix = found[0].name.removesuffix("A.txt")
     kinds = [
         "graph_indicator",
@@ -74,27 +89,41 @@ def _files(folder: Path) -> dict[str, Path]:
         "edge_attributes",
     ]
     files = {kind: found[0].with_name(f"{prefix}{kind}.txt") for kind in kinds}
-    for kind in ("graph_indicator", "graph_labels"):
-        if not files[kind].is_file():
-            raise ValueError(f"{files[kind]} is missing, it belongs to every TU set; {_AGAIN}.")
+    if not files["graph_indicator"].is_file():
+        raise ValueError(f"{files['graph_indicator']} is missing, it belongs to every TU set; {_AGAIN}.")
+    if not files["graph_labels"].is_file() and missing_labels == "error":
+        numbers = found[0].with_name(f"{prefix}graph_attributes.txt")
+        remedy = _AGAIN
+        if numbers.is_file():  # a set for regression
+            remedy = f"{numbers.name} holds numbers, not classes: make classes of them, one line per graph"
+        raise ValueError(
+            f"{files['graph_labels']} is missing; {remedy}, or pass missing_labels='keep' for graphs to "
+            "predict."
+        )
     return {"A": found[0], **{kind: path for kind, path in files.items() if path.is_file()}}
 
 
-def _labels(path: Path, graph_of_node: np.ndarray, indicator_file: Path) -> np.ndarray:
+def _sets(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*_A.txt") if not path.name.startswith("."))
+
+
+def _labels(path: Path | None, graph_of_node: np.ndarray, indicator_file: Path) -> np.ndarray | None:
     """(g,) graph labels, after a check that graphs are numbered 1..g and have nodes."""
-    y = _read(path, 1)[:, 0]
     if graph_of_node.min() < 0:
         row = int((graph_of_node < 0).argmax())
         _blame(indicator_file, row, "expected a graph number from 1", graph_of_node[row] + 1, _AGAIN)
     n_graphs = int(graph_of_node.max()) + 1
+    y = np.zeros(n_graphs) if path is None else _read(path, 1)[:, 0]
     if len(y) != n_graphs:
         raise ValueError(
             f"{path} must have one label per graph, expected {n_graphs} (the highest number in "
             f"{indicator_file.name}), got {len(y)}; {_AGAIN}."
         )
-    without = np.setdiff1d(np.arange(n_graphs), graph_of_node)
-    if len(without):
-        raise ValueError(f"{indicator_file} gives graph {without[0] + 1} no node; {_AGAIN}.")
+    without = np.bincount(graph_of_node) == 0
+    if without.any():
+        raise ValueError(f"{indicator_file} gives graph {without.argmax() + 1} no node; {_AGAIN}.")
+    if path is None:
+        return None
     return y.astype(np.int64) if _is_whole(y).all() else y
 
 
@@ -114,9 +143,9 @@ def _edges(path: Path, graph_of_node: np.ndarray, indicator_file: Path, symmetri
         _blame(path, row, "expected an edge within one graph", got, _AGAIN)
     if not symmetrize:
         there, back = edges @ [n_nodes, 1], edges @ [1, n_nodes]
-        alone = ~np.isin(back, there)
-        if alone.any():
-            row = int(alone.argmax())
+        known = _distinct(there)
+        if not np.array_equal(known, _distinct(back)):
+            row = int((~np.isin(back, known)).argmax())
             expected = f"expected each edge in both directions, {_pair(edges[row][::-1])} is not there"
             _blame(path, row, expected, _pair(edges[row]), f"pass symmetrize=True to accept it, or {_AGAIN}")
     return edges
@@ -126,16 +155,41 @@ def _pair(edge: np.ndarray) -> str:
     return f"'{edge[0] + 1}, {edge[1] + 1}'"
 
 
+def _label_names(labels: np.ndarray, path: Path) -> list[str]:
+    """Names of the columns `_one_hot` makes; refuses more of them than memory could hold."""
+    columns = [np.unique(column) for column in labels.T]
+    n = sum(map(len, columns))
+    if n * len(labels) > _MOST_CELLS:
+        raise ValueError(
+            f"{path} has {n} different labels, too many for a column each on {len(labels)} nodes; take the "
+            "file away to use the degrees of nodes."
+        )
+    several = len(columns) > 1
+    return [
+        f"label {value:.15g} in column {k}" if several else f"label {value:.15g}"
+        for k, values in enumerate(columns, 1)
+        for value in values
+    ]
+
+
 def _one_hot(labels: np.ndarray) -> np.ndarray:
     """(nodes, k) labels to (nodes, all their values) 0 or 1."""
-    return np.concatenate([column[:, None] == np.unique(column) for column in labels.T], 1).astype(np.uint8)
+    parts = [column[:, None] == np.unique(column) for column in labels.T]
+    return (parts[0] if len(parts) == 1 else np.concatenate(parts, 1)).view(np.uint8)
 
 
 def _degrees(edges: np.ndarray, n_nodes: int) -> np.ndarray:
     """(nodes, 1) number of neighbours of each node."""
-    edges = edges[edges[:, 0] != edges[:, 1]]
-    once = np.unique(np.sort(edges, axis=1), axis=0)
-    return np.bincount(once.ravel(), minlength=n_nodes)[:, None]
+    low, high = edges.min(1), edges.max(1)
+    once = _distinct(low[low != high] * n_nodes + high[low != high])
+    ends = np.concatenate(np.divmod(once, n_nodes))
+    return np.bincount(ends, minlength=n_nodes)[:, None]
+
+
+def _distinct(keys: np.ndarray) -> np.ndarray:
+    """The sorted distinct keys; np.unique takes ten times as long for millions."""
+    keys = np.sort(keys)
+    return keys[np.diff(keys, prepend=-1) > 0]
 
 
 # --------------------------------------------------------------------- reading

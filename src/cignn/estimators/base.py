@@ -164,6 +164,7 @@ class NeuralGraphClassifier(GraphClassifier):
             if len(pair) != 2:
                 raise ValueError(f"eval_set must be graphs or (graphs, labels), got {len(pair)} things.")
             held_out, labels = labelled(*pair)
+            held_out = held_out.with_features(graphs.feature_names)
             self._check_nodes(held_out, graphs.n_features, size_of(graphs), graphs.node_names)
             unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
             if unknown:

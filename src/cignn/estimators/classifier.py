@@ -31,6 +31,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     settings_: dict[str, Any]
     n_features_in_: int
+    feature_names_: list[str] | None
     n_nodes_: int | None  # of the aligned graphs learnt from; None where they were not aligned
     node_names_: list[str] | None
     training_digest_: str
@@ -67,11 +68,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_is_fitted()
         known = getattr(self, "graphs_", None)
-        return None if known is None else np.isin(X.fingerprints(), known)
+        if known is None:
+            return None
+        return np.isin(X.with_features(self.feature_names_).fingerprints(), known)
 
     def _remember(self, graphs: GraphSet, labels: np.ndarray, *more: GraphSet) -> None:
         """Note what was learnt from; more : other graphs the training has seen."""
         self.n_features_in_ = graphs.n_features
+        self.feature_names_ = graphs.feature_names
         self.n_nodes_ = size_of(graphs)
         self.node_names_ = graphs.node_names
         self.training_digest_ = graphs.with_y(labels).digest()
@@ -115,6 +119,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             "classes": self.classes_.tolist(),
             "classes_dtype": self.classes_.dtype.str,
             "n_features": self.n_features_in_,
+            "feature_names": self.feature_names_,
             "n_nodes": self.n_nodes_,
             "node_names": self.node_names_,
             "training_digest": self.training_digest_,
@@ -131,7 +136,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         estimator.settings_ = _with_tuples(config["settings"])
         estimator.classes_ = np.array(config["classes"], dtype=config["classes_dtype"])
         estimator.n_features_in_ = config["n_features"]
-        estimator.n_nodes_ = config.get("n_nodes")  # older models lack it, and the graphs
+        estimator.feature_names_ = config.get("feature_names")  # older models lack it, and the next
+        estimator.n_nodes_ = config.get("n_nodes")
         estimator.node_names_ = config["node_names"]
         estimator.training_digest_ = config["training_digest"]
         graphs = config.get("graphs")
@@ -147,6 +153,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     def _check_fitted(self, X: GraphSet) -> GraphSet:
         self._check_is_fitted()
         check_graphs(X)
+        X = X.with_features(self.feature_names_)
         self._check_nodes(X, self.n_features_in_, self.n_nodes_, self.node_names_)
         return X
 

@@ -58,6 +58,7 @@ class Explainer(BaseEstimator, ABC):
         self._check(estimator)
         self.estimator_ = estimator
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        graphs = graphs.with_features(getattr(estimator, "feature_names_", None))
         with seeded(self.seed_, device_of(estimator)):
             self._fit(graphs)
         return self
@@ -72,7 +73,7 @@ class Explainer(BaseEstimator, ABC):
         if not len(graphs):
             return Explanations(graphs, [], np.empty(0, self.estimator_.classes_.dtype))
         self.estimator_.predict(graphs[:1])  # says in its own words what does not fit
-        return self._explain(graphs)
+        return self._explain(graphs.with_features(getattr(self.estimator_, "feature_names_", None)))
 
     def _check(self, estimator: Any) -> None:
         """Refuse an estimator this method cannot explain, and parameters that make no sense."""
