@@ -71,7 +71,25 @@ TEXTS: dict[str, tuple[str, Callable[[np.ndarray], str]]] = {
         ),
     ),
     "decimal commas": ("x.csv", lambda d: as_text(d, ";").replace(".", ",")),
+    "counted, as broken numbers": (
+        "x.csv",
+        lambda d: ",".join(f"{i}.0" for i in range(R)) + "\n" + as_text(d, ","),
+    ),
+    "numbered rows": ("x.csv", lambda d: pd.DataFrame(d).to_csv(header=False)),
+    "named rows": ("x.csv", lambda d: pd.DataFrame(d).rename(index="t{}".format).to_csv(header=False)),
+    "time": (
+        "x.csv",
+        lambda d: pd.DataFrame(d, 0.8 * np.arange(len(d)), NAMES).to_csv(index_label="seconds"),
+    ),
+    "3dROIstats": (
+        "x.1D",
+        lambda d: (
+            "\t".join(["File", "Sub-brick", *(name + "  " for name in NAMES)])
+            + "".join(f"\na.nii.gz\t{i}[?]\t" + "\t".join(map(str, r)) for i, r in enumerate(d))
+        ),
+    ),
 }
+NAMED = ("header", "mark", "pandas", "row names", "R", "time", "3dROIstats")
 
 
 @pytest.mark.parametrize("case", TEXTS)
@@ -81,7 +99,19 @@ def test_every_way_to_write_numbers(tmp_path: Path, case: str) -> None:
     got = read_roi_file(tmp_path / name)
     np.testing.assert_allclose(got.values, values(), atol=1e-5)
     assert got.values.dtype == np.float32
-    assert got.names == (NAMES if case in ("header", "mark", "pandas", "row names", "R") else None)
+    assert got.names == (NAMES if case in NAMED else None)
+
+
+def test_codes_of_regions_are_no_time_point(tmp_path: Path) -> None:
+    codes = ["2001", "2002", "2101", "8301", "9001", "2102"]
+    for written in (codes, [f"{code}.0" for code in codes]):
+        pd.DataFrame(values(), columns=written).to_csv(tmp_path / "x.csv", index=False)
+        got = read_roi_file(tmp_path / "x.csv")
+        assert got.names == codes
+        np.testing.assert_allclose(got.values, values(), atol=1e-5)
+    whole = np.array([[2001, 2002, 2101], [1999, 2005, 2090], [2000, 2001, 2102]])  # counts of a scanner
+    np.savetxt(tmp_path / "y.csv", whole, fmt="%d", delimiter=",")
+    np.testing.assert_array_equal(read_roi_file(tmp_path / "y.csv").values, whole)
 
 
 ODD_NAMES = ["PCC, left", "IFG; pars opercularis", "mPFC", "a 5,3", "V1", "V 2"]
@@ -126,6 +156,11 @@ BAD_FILES: dict[str, tuple[str, str | bytes, str]] = {
     "cut spaces": ("a.1D", "1  2  3\n3  4  5\n6  7\n", "line 3: expected 3 numbers, got 2"),
     "long line": ("a.txt", "1 2\n3 4\n5 6 7\n", "line 3: expected 2 numbers, got 3"),
     "header too long": ("a.csv", "a,b,c,d\n1,2\n", "4 names in its header for 2 columns"),
+    "rows in another order": (
+        "a.csv",
+        ",a,b,c\na,1,.2,.3\nc,.3,.4,1\nb,.2,1,.4\n",
+        "order than its columns: c where",
+    ),
     "binary": ("a.txt", b"\xff\xfe\x00\x01\x80", "is not a text file"),
     "no npy": ("a.npy", b"hello", "is not a readable .npy file"),
     "no mat": ("a.mat", b"hello", "is not a readable .mat file"),
@@ -288,7 +323,7 @@ def test_files_of_other_regions_are_named(tmp_path: Path) -> None:
     (tmp_path / "series" / "sub-005.csv").unlink()
     assert len(load_cohort(tmp_path)) == N, "a file without names is taken to be like the others"
     pd.DataFrame(values(1), columns=NAMES[::-1]).to_csv(tmp_path / "series" / "sub-001.csv", index=False)
-    with pytest.raises(ValueError, match="in different orders, with sub-005 without a header; name every"):
+    with pytest.raises(ValueError, match="in different orders, with sub-005 without names; name every"):
         load_cohort(tmp_path)
 
 

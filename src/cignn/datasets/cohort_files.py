@@ -277,7 +277,7 @@ def _in_one_order(
         return tables
     without = [name for name, table in zip(subjects, tables, strict=True) if table.names is None]
     if without or len(set(wanted)) < len(wanted):
-        who = f"{name_some(without)} without a header" if without else "some names twice"
+        who = f"{name_some(without)} without names" if without else "some names twice"
         raise ValueError(
             f"{folder}: headers give the regions in different orders, with {who}; name every region once in "
             "every file."

@@ -15,6 +15,7 @@ import pandas as pd
 ENDINGS = (".1d", ".csv", ".tsv", ".txt", ".npy", ".mat")
 _NUMBERLESS = {"nan", "na", "n/a"}  # may stand where a number is expected
 _ROW_NAMES = {"", "unnamed: 0", "index", "time", "frame", "volume", "tr"}  # columns that are no ROI
+_CODE = re.compile(r"\d+(\.0+)?")  # of a region in an atlas, some tools write 2001.0
 _QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -29,8 +30,9 @@ def read_roi_file(path: str | Path) -> RoiTable:
     """Read a table of numbers: time points × ROIs, or ROIs × ROIs.
 
     Text may have a header line with ROI names, in quotes where they hold separators, comment lines (# or %),
-    and commas, semicolons, tabs or spaces between numbers; a first column of words, or that the header gives
-    no name or calls index, time, frame, volume or TR, is left out.
+    and commas, semicolons, tabs or spaces between numbers. Whole numbers that all differ, above broken ones,
+    are a header too: the codes of the regions. First columns of words, and one that rises evenly (the time)
+    or that the header gives no name or calls index, time, frame, volume or TR, are left out.
     A .mat file holds one two-dimensional array of numbers, or several of which one is ``ROISignals``.
     """
     path = Path(path)
@@ -97,21 +99,22 @@ def _read_text(path: Path) -> RoiTable:
         raise _UnreadableError("holds no numbers.")
     separator = _separator(lines)
     lines = _trimmed(lines, separator)
-    first = _cells(lines[0][1], separator)
+    first = _cells(lines[0][1], separator)  # as written: names may hold commas
     lines = _with_points(lines, separator)
-    names = first if _is_header(_cells(lines[0][1], separator)) else None  # as written: names may hold commas
+    below = _cells(lines[1][1], separator) if len(lines) > 1 else []
+    names = first if _is_header(_cells(lines[0][1], separator), below) else None
     lines = lines if names is None else lines[1:]
     if not lines:
         raise _UnreadableError("holds a header but no numbers.")
     counts = [_count(line, separator) for _, line in lines]
     width = Counter(counts).most_common(1)[0][0]
     cells = _cells(lines[counts.index(width)][1], separator)
-    named_rows = bool(cells[0]) and not _is_number(cells[0])
+    skip = next((i for i, cell in enumerate(cells) if not cell or _is_number(cell)), 0)  # words in front
     if names is not None and len(names) == width - 1:
-        named_rows = True  # a header without a name for the row names
-    elif names is not None and (named_rows or names[0].lower() in _ROW_NAMES):
-        names, named_rows = names[1:], True
-    skip = int(named_rows)
+        skip = skip or 1  # a header without a name for the row names
+    elif names is not None:
+        skip = skip or int(names[0].lower() in _ROW_NAMES)
+        names = names[skip:]
     try:
         if set(counts) != {width}:
             raise ValueError
@@ -124,8 +127,37 @@ def _read_text(path: Path) -> RoiTable:
         values = _read_slowly(lines, separator, skip, width)
     if names is not None and len(names) != values.shape[1]:
         raise _UnreadableError(f"has {len(names)} names in its header for {values.shape[1]} columns.")
-    told = names is not None and not all(name.isdigit() for name in names)
-    return RoiTable(values, names if told else None)
+    if names is not None and skip and len(values) == len(names):
+        _check_rows([_cells(line, separator)[0] for _, line in lines], names)
+    if _rises_evenly(values):
+        values, names = values[:, 1:], None if names is None else names[1:]
+    names = None if names is None else _plain_codes(names)
+    return RoiTable(values, None if names is None or _counts_up(names) else names)
+
+
+def _check_rows(rows: list[str], names: list[str]) -> None:
+    """Refuse a matrix whose rows are the regions of its columns in another order."""
+    if rows != names and sorted(rows) == sorted(names):
+        at = next(i for i, (row, name) in enumerate(zip(rows, names, strict=True)) if row != name)
+        raise _UnreadableError(
+            f"names its rows in another order than its columns: {rows[at]} where the header says "
+            f"{names[at]}; write both in one order."
+        )
+
+
+def _rises_evenly(values: np.ndarray) -> bool:
+    """Whether the first column, and it alone, goes up by the same step from row to row: time, no region."""
+    if values.shape[1] < 3 or len(values) < 5:
+        return False
+    steps = np.diff(values[:, :2].astype(float), axis=0)
+    spread, size = np.ptp(steps, axis=0), np.abs(values[:, :2]).max(0)
+    even = spread <= 1e-6 * np.maximum(size, steps[0])
+    return bool(steps[0, 0] > 0 and even[0] and not even[1])
+
+
+def _plain_codes(names: list[str]) -> list[str]:
+    """2001 for 2001.0, where all names are numbers."""
+    return [name.split(".")[0] for name in names] if all(map(_CODE.fullmatch, names)) else names
 
 
 def _trimmed(lines: list[tuple[int, str]], separator: str | None) -> list[tuple[int, str]]:
@@ -144,14 +176,23 @@ def _with_points(lines: list[tuple[int, str]], separator: str | None) -> list[tu
     return [(i, line.replace(",", ".")) for i, line in lines]
 
 
-def _is_header(cells: list[str]) -> bool:
-    """Whether the first line is none of numbers, or just counts the columns."""
-    if any(cell and not _is_number(cell) for cell in cells):
+def _is_header(cells: list[str], below: list[str]) -> bool:
+    """Whether the first line holds names, counts the columns or gives codes of regions."""
+    if any(cell and not _is_number(cell) for cell in cells[1:]):
         return True
-    counted = [cell for cell in cells if cell]
-    from_one = counted == [str(i) for i in range(1, len(counted) + 1)]
-    from_zero = counted == [str(i) for i in range(len(counted))]
-    return len(counted) > 2 and (from_one or from_zero)
+    front = bool(cells[0]) and not _is_number(cells[0])
+    if front and not (below and below[0] and not _is_number(below[0])):
+        return True  # else a word in front of numbers is the name of the row
+    codes = [cell for cell in cells[front:] if cell]
+    if len(codes) < 3 or not all(map(_CODE.fullmatch, codes)) or len(set(codes)) < len(codes):
+        return False
+    broken = any(not _CODE.fullmatch(cell.lstrip("+-")) for cell in below if cell and _is_number(cell))
+    return broken or _counts_up(_plain_codes(codes))
+
+
+def _counts_up(names: list[str]) -> bool:
+    """Whether names only count: 1, 2, 3, … or 0, 1, 2, …"""
+    return any(names == [str(i) for i in range(start, len(names) + start)] for start in (0, 1))
 
 
 def _read_slowly(lines: list[tuple[int, str]], separator: str | None, skip: int, width: int) -> np.ndarray:
