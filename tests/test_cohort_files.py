@@ -412,6 +412,66 @@ def test_an_atlas_of_other_regions_is_not_the_subjects_fault(tmp_path: Path, kin
         load_cohort(tmp_path, n_rois=7)
 
 
+def slow_series(i: int, t: int = 60, n_rois: int = 40) -> np.ndarray:
+    """(t, n_rois): moves slowly, and neighbouring regions are a little alike."""
+    rng = np.random.default_rng(i)
+    steps = rng.normal(size=(t, n_rois + 1))
+    for k in range(1, t):
+        steps[k] += 0.85 * steps[k - 1]
+    return steps[:, 1:] + 0.4 * steps[:, :-1]
+
+
+@pytest.mark.parametrize("where", ["folder", "npz"])
+def test_turned_series_of_one_length_are_noticed(tmp_path: Path, where: str) -> None:
+    def save(turned: bool) -> Path:
+        data = [slow_series(i).T if turned else slow_series(i) for i in range(N)]
+        if where == "npz":
+            np.savez(tmp_path / "a.npz", series=np.stack(data), label=["a", "b"] * (N // 2))
+            return tmp_path / "a.npz"
+        write_study(tmp_path, n=0)
+        for i, one in enumerate(data):
+            np.save(tmp_path / "series" / f"sub-{i:03d}.npy", one)
+        return tmp_path
+
+    assert load_cohort(save(turned=False)).n_rois == 40
+    with pytest.raises(
+        ValueError, match="of 40×60 look like ROIs × time points .* pass transpose=True, or n_rois=60"
+    ):
+        load_cohort(save(turned=True))
+    assert load_cohort(save(turned=True), n_rois=60).n_rois == 60  # the caller knows
+    got = load_cohort(save(turned=True), transpose=True)
+    assert got.n_rois == 40 and set(got.lengths.tolist()) == {60}
+    np.testing.assert_allclose(got.series[1], slow_series(1), rtol=1e-5)
+
+
+def test_simulated_time_points_without_memory_are_not_turned(tmp_path: Path) -> None:
+    blocks = 0.9 * np.kron(np.eye(4), np.ones((5, 5))) + 0.1 * np.eye(20)
+    rng = np.random.default_rng(0)
+    series = rng.multivariate_normal(np.zeros(20), blocks, (N, 50))
+    np.savez(tmp_path / "a.npz", series=series, label=[0, 1] * (N // 2))
+    assert load_cohort(tmp_path / "a.npz").n_rois == 20
+
+
+def test_matrices_among_series_are_refused(tmp_path: Path) -> None:
+    write_study(tmp_path, n=0)
+    for i in range(N):
+        np.save(tmp_path / "series" / f"sub-{i:03d}.npy", np.corrcoef(slow_series(i), rowvar=False))
+    with pytest.raises(ValueError, match="symmetric tables of 40×40: connectivity goes into matrices/"):
+        load_cohort(tmp_path)
+
+
+def test_options_that_a_file_cannot_meet(tmp_path: Path) -> None:
+    stacked = np.concatenate([values(i) for i in range(4)])
+    np.savez(tmp_path / "a.npz", series=stacked, lengths=[40, 41, 42, 43], label=[0, 1, 0, 1])
+    for wrong, words in (
+        ({"n_rois": 7}, "n_rois is 7, the file has 6"),
+        ({"kind": "matrices"}, "holds no matrices"),
+        ({"transpose": True}, r"transpose=True is for series \(subjects, ROIs, time points\)"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            load_cohort(tmp_path / "a.npz", **wrong)
+
+
 def test_many_files_in_parallel_with_a_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = load_cohort(write_study(tmp_path), n_jobs=1)
     assert load_cohort(tmp_path, n_jobs=4, verbose=1).digest() == plain.digest()

@@ -146,8 +146,7 @@ class Cohort:
                 f"the atlas has {len(atlas)} regions, the data {self.n_rois} ROIs; they must be the same."
             )
         if roi_names is None:
-            default = [f"ROI-{i:03d}" for i in range(1, self.n_rois + 1)]
-            roi_names = default if atlas is None else atlas.names
+            roi_names = _numbered(self.n_rois) if atlas is None else atlas.names
         self.roi_names = [str(name) for name in roi_names]
         if len(self.roi_names) != self.n_rois:
             raise ValueError(f"expected {self.n_rois} roi_names, got {len(self.roi_names)}.")
@@ -171,6 +170,11 @@ class Cohort:
     def n_rois(self) -> int:
         """Number of ROIs."""
         return self.matrices.shape[1] if self.matrices is not None else self.series.values.shape[1]  # type: ignore[union-attr]
+
+    @property
+    def nameless(self) -> bool:
+        """Whether the ROIs have no other names than their numbers."""
+        return self.roi_names == _numbered(self.n_rois)
 
     @property
     def lengths(self) -> np.ndarray | None:
@@ -302,6 +306,10 @@ class Cohort:
         from cignn.datasets.cohort_npz import write_npz
 
         return write_npz(self, path)
+
+
+def _numbered(n_rois: int) -> list[str]:
+    return [f"ROI-{i:03d}" for i in range(1, n_rois + 1)]
 
 
 def _as_matrices(matrices: Any) -> np.ndarray:

@@ -218,6 +218,36 @@ def _constant(data: np.ndarray, is_series: bool) -> np.ndarray:
     return ~(connected.any(0) | connected.any(1))
 
 
+def looks_turned(series: SeriesStack) -> bool:
+    """Whether time seems to run along the columns: neighbours in a row are far more alike than in a column.
+
+    Series move slowly (in ABIDE neighbouring time points correlate by 0.5 to 0.9, neighbouring AAL regions by
+    0.2 to 0.4). Rows that are all unlike are left alone: they may be simulated time points.
+    """
+    likeness = np.array([_likeness(series[int(i)]) for i in np.linspace(0, len(series) - 1, 30)])
+    rows, columns = np.nanmedian(likeness, axis=0) if np.isfinite(likeness).any() else (0, 0)
+    return bool(rows > 0.08 and columns > rows + 0.2)
+
+
+def _likeness(one: np.ndarray) -> tuple[float, float]:
+    """How alike neighbouring rows and neighbouring columns are, both centred; NaN where that says nothing."""
+    values = one.astype(float)
+    values -= values.mean(0)
+    values -= values.mean(1, keepdims=True)
+    total = (values**2).sum()
+    if min(values.shape) < 10 or not (np.isfinite(total) and total > 0):
+        return np.nan, np.nan
+    rows, columns = (values[1:] * values[:-1]).sum(), (values[:, 1:] * values[:, :-1]).sum()
+    return rows / total, columns / total
+
+
+def are_matrices(series: SeriesStack) -> bool:
+    """Whether what should be series is symmetric tables."""
+    n_rois = series.values.shape[1]
+    square = n_rois > 2 and len(series) > 0 and (series.lengths == n_rois).all()
+    return bool(square) and all(one.any() and _asymmetry(one) < ROUNDING for one in series)
+
+
 def without_site(cohort: Cohort) -> np.ndarray:
     """(n,) True where a subject's site says nothing; everywhere where there are no sites."""
     if cohort.sites is None:

@@ -17,7 +17,15 @@ from cignn._words import name_some
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import Checks, apply_checks, checks_from, logger, remedy
+from cignn.datasets.cohort_checks import (
+    Checks,
+    apply_checks,
+    are_matrices,
+    checks_from,
+    logger,
+    looks_turned,
+    remedy,
+)
 from cignn.datasets.cohort_npz import read_npz, was_saved
 from cignn.datasets.derivatives import from_scans, holds_scans
 from cignn.datasets.roi_files import ENDINGS, RoiTable, read_roi_file
@@ -93,7 +101,11 @@ def load_cohort(
             raise ValueError(
                 f"{path} is neither a folder nor an .npz file; give the folder that holds participants.tsv."
             )
-        cohort = read_npz(path, label)
+        cohort = read_npz(path, label, transpose)
+        if kind is not None and (kind == "series") != (cohort.matrices is None):
+            raise ValueError(f"{path} holds no {kind}; leave kind= out.")
+        if n_rois not in (None, cohort.n_rois):
+            raise ValueError(f"{path}: n_rois is {n_rois}, the file has {cohort.n_rois}; correct it.")
         cohort = cohort if atlas is None else cohort.with_atlas(atlas)
         if not checks and was_saved(path):
             return cohort
@@ -106,7 +118,26 @@ def load_cohort(
             frame, source, folder, label=label, atlas=atlas, n_rois=n_rois, transpose=transpose,
             n_jobs=n_jobs, verbose=verbose, rules=rules,
         )  # fmt: skip
+    if cohort.series is not None:
+        _check_series(cohort, path, told=transpose or n_rois is not None or atlas is not None)
     return checked(cohort, rules, path)
+
+
+def _check_series(cohort: Cohort, path: Path, told: bool) -> None:
+    """Refuse matrices among series, and ROIs × time points unless names or the caller told which is which."""
+    assert cohort.series is not None
+    n = cohort.n_rois
+    if are_matrices(cohort.series):
+        raise ValueError(
+            f"{path}: the series are symmetric tables of {n}×{n}: connectivity goes into matrices/, or the "
+            "array matrices of an .npz."
+        )
+    shapes = set(cohort.series.lengths)
+    if not told and cohort.nameless and len(shapes) == 1 and looks_turned(cohort.series):
+        raise ValueError(
+            f"{path}: the series of {shapes.pop()}×{n} look like ROIs × time points (neighbouring columns "
+            f"are far more alike than rows); pass transpose=True, or n_rois={n} if the columns are ROIs."
+        )
 
 
 def checked(cohort: Cohort, rules: Checks, path: Path) -> Cohort:

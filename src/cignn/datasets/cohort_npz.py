@@ -61,8 +61,11 @@ def write_npz(cohort: Cohort, path: str | Path) -> Path:
     return path
 
 
-def read_npz(path: str | Path, label: str | None = "label") -> Cohort:
-    """Read a cohort as it stands; `load_cohort` looks at its content as well."""
+def read_npz(path: str | Path, label: str | None = "label", transpose: bool = False) -> Cohort:
+    """Read a cohort as it stands; `load_cohort` looks at its content as well.
+
+    transpose : the series are (n, R, t)
+    """
     path = Path(path)
     arrays = read_arrays(path)
     if ("series" in arrays) == ("matrices" in arrays):
@@ -75,6 +78,9 @@ def read_npz(path: str | Path, label: str | None = "label") -> Cohort:
         raise ValueError(f"{path} has no array 'label' but {near[0]!r}; pass label={near[0]!r} or rename it.")
     series: Any = arrays.get("series")
     try:
+        if transpose and (series is None or series.ndim != 3):
+            raise ValueError("transpose=True is for series (subjects, ROIs, time points); leave it out.")
+        series = series.swapaxes(1, 2) if transpose else series
         if series is not None and series.ndim == 2:
             if "lengths" not in arrays:
                 raise ValueError(

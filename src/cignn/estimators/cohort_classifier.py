@@ -141,8 +141,7 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"the model was trained on {len(self.roi_names_)} ROIs, got {X.n_rois}; use the same atlas."
             )
-        unnamed = X.roi_names == [f"ROI-{i:03d}" for i in range(1, X.n_rois + 1)]
-        names = self.roi_names_ if unnamed else X.roi_names
+        names = self.roi_names_ if X.nameless else X.roi_names
         atlas = self.atlas_ if X.atlas is None and names == self.roi_names_ else X.atlas
         return X._with(roi_names=names, atlas=atlas)
 
