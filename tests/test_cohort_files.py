@@ -286,6 +286,18 @@ def test_names_of_rois(tmp_path: Path) -> None:
     assert got.roi_names == atlas.names and got.atlas == atlas
 
 
+def test_an_atlas_in_another_order_and_spelling(tmp_path: Path) -> None:
+    write_study(tmp_path, n=0)
+    for i in range(N):
+        pd.DataFrame(values(i), columns=NAMES).to_csv(tmp_path / "series" / f"sub-{i:03d}.csv", index=False)
+    spelt = Atlas([name.replace("roi", "ROI ") for name in reversed(NAMES)])
+    got = load_cohort(tmp_path, atlas=spelt)
+    assert got.roi_names == spelt.names
+    np.testing.assert_allclose(got.series[0], values(0)[:, ::-1], atol=1e-5)
+    with pytest.raises(ValueError, match=r"series: .*: roi5 is number 1 and number 6, other only in one"):
+        load_cohort(tmp_path, atlas=Atlas([*reversed(NAMES[1:]), "other"]))
+
+
 @pytest.mark.parametrize("kind", ["series", "matrices"])
 def test_regions_in_another_order_are_brought_into_one(tmp_path: Path, kind: str) -> None:
     write_study(tmp_path, n=0, kind=kind)
@@ -435,7 +447,7 @@ def test_turned_series_of_one_length_are_noticed(tmp_path: Path, where: str) -> 
 
     assert load_cohort(save(turned=False)).n_rois == 40
     with pytest.raises(
-        ValueError, match="of 40×60 look like ROIs × time points .* pass transpose=True, or n_rois=60"
+        ValueError, match=r"of 40×60 look like ROIs × time points .* pass transpose=True, or n_rois=60"
     ):
         load_cohort(save(turned=True))
     assert load_cohort(save(turned=True), n_rois=60).n_rois == 60  # the caller knows

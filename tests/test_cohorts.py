@@ -259,6 +259,12 @@ def test_an_atlas_in_another_order_goes_with_the_names_of_the_regions() -> None:
         assert got.roi_names == got.atlas.names == own
         assert got.atlas.systems.tolist() == [f"of {name}" for name in own]
         np.testing.assert_array_equal(got.atlas.coordinates[:, 0], 3 * np.array(turned))
+    spelt = Atlas([name.upper() for name in names], systems=atlas.systems)
+    assert cohort(roi_names=own).with_atlas(spelt).atlas.systems.tolist() == [f"of {name}" for name in own]
+    with pytest.raises(
+        ValueError, match="a is number 1 and number 5, x only in one of them; give both the same"
+    ):
+        cohort(roi_names=["a", "b", "c", "d", "x"]).with_atlas(atlas)
     plain = cohort().with_atlas(atlas)  # names nobody gave say nothing of the order
     assert plain.roi_names == names and plain.atlas == atlas
 

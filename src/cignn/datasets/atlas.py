@@ -156,6 +156,33 @@ def aal116() -> Atlas:
         return Atlas.from_table(path)
 
 
+def places_of(wanted: Sequence[str], have: Sequence[str]) -> list[int] | None:
+    """(R,) where each wanted region stands among those there; None where they have other names.
+
+    Capitals and what stands between letters and digits make no difference. Lists that share names but not all
+    of them are refused where a shared name stands at different places: then neither order can be trusted.
+    """
+    want, there = [_letters(name) for name in wanted], [_letters(name) for name in have]
+    if len(set(there)) < len(there) or len(set(want)) < len(want):
+        want, there = list(wanted), list(have)
+    place = {name: i for i, name in enumerate(there)}
+    if sorted(want) == sorted(there):
+        return [place[name] for name in want]
+    apart = [i for i, name in enumerate(want) if place.get(name, i) != i]
+    if apart:
+        odd = next((name for name, key in zip(wanted, want, strict=True) if key not in place), "another")
+        first, here, elsewhere = wanted[apart[0]], apart[0] + 1, place[want[apart[0]]] + 1
+        raise ValueError(
+            f"the data and the atlas name other regions in another order: {first} is number {here} and number "
+            f"{elsewhere}, {odd} only in one of them; give both the same names."
+        )
+    return None
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
 def _numbers(column: pd.Series, names: pd.Series, source: str) -> np.ndarray:
     """(n,) numbers of a column, NaN where it says nothing; a decimal comma counts."""
     if pd.api.types.is_numeric_dtype(column):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._storage import positions
-from cignn.datasets.atlas import Atlas
+from cignn.datasets.atlas import Atlas, places_of
 
 
 class Subject(NamedTuple):
@@ -150,8 +150,8 @@ class Cohort:
         self.roi_names = [str(name) for name in roi_names]
         if len(self.roi_names) != self.n_rois:
             raise ValueError(f"expected {self.n_rois} roi_names, got {len(self.roi_names)}.")
-        if atlas is not None and sorted(atlas.names) == sorted(self.roi_names):
-            self.atlas = atlas[[atlas.names.index(name) for name in self.roi_names]]
+        if atlas is not None and (places := places_of(self.roi_names, atlas.names)) is not None:
+            self.atlas = atlas[places]
         self.edge_truth = _as_truth("edge_truth", edge_truth, self.n_rois)
         self.site_truth = _as_truth("site_truth", site_truth, self.n_rois)
         self.zeros_mean_absent = zeros_mean_absent
@@ -262,8 +262,9 @@ class Cohort:
 
         An atlas of the same names in another order is brought into the cohort's; other names are replaced.
         """
-        known = sorted(atlas.names) == sorted(self.roi_names)
-        return self._with(atlas=atlas, roi_names=self.roi_names if known else atlas.names)
+        if len(atlas) == self.n_rois and (places := places_of(self.roi_names, atlas.names)) is not None:
+            atlas = atlas[places]
+        return self._with(atlas=atlas, roi_names=atlas.names)
 
     # ------------------------------------------------------------- reading as a whole
 

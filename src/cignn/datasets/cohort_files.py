@@ -15,7 +15,7 @@ import pandas as pd
 from cignn._progress import track
 from cignn._words import name_some
 from cignn.datasets import participants as people
-from cignn.datasets.atlas import Atlas
+from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.cohort_checks import (
     Checks,
@@ -303,7 +303,11 @@ def _in_one_order(
     headers = [table.names for table in tables if table.names is not None]
     if not headers:
         return tables
-    wanted = headers[0] if atlas is None or sorted(atlas.names) != sorted(headers[0]) else atlas.names
+    try:
+        places = None if atlas is None else places_of(atlas.names, headers[0])
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from None
+    wanted = headers[0] if places is None else [headers[0][i] for i in places]
     if all(names == wanted for names in headers):
         return tables
     without = [name for name, table in zip(subjects, tables, strict=True) if table.names is None]
