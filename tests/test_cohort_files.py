@@ -260,6 +260,44 @@ def test_labels_of_every_kind(tmp_path: Path) -> None:
     assert load_cohort(tmp_path, label=None).y is None
 
 
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"label": ["HC", "hc", "MDD", "MDD"] * 2}, "the labels 'HC' and 'hc' differ in spelling only"),
+        ({"label": ["1", "1.0", "x", "x"] * 2}, "the labels '1' and '1.0' differ in spelling only"),
+        ({"site": ["New York", "New  york"] * 4}, "the sites 'New York' and 'New  york' differ in spelling"),
+        ({"label": ["1", "-999", "0", "0"] * 2}, "no label for sub-001, sub-005; pass missing_labels"),
+        ({"label": [20.5 + i for i in range(8)]}, "labels must be classes, got the numbers 20.5, 21.5"),
+    ],
+)
+def test_words_that_would_make_classes_of_their_own(tmp_path: Path, column: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as error:
+        load_cohort(write_study(tmp_path, table(**column)))
+    assert "\n" not in str(error.value)
+
+
+def test_columns_of_other_spelling(tmp_path: Path) -> None:
+    frame = table(participant_id=[f"{i}.0" for i in range(N)], age=[-9999, *range(30, 37)])
+    for names in (("SubjectID", "SiteID"), ("ScanDir ID", "Site Name"), ("Subject", "institution")):
+        got = load_cohort(
+            write_study(tmp_path, frame.set_axis([names[0], "label", names[1], "age", "sex"], axis=1))
+        )
+        assert got.sites.tolist() == frame["site"].tolist()
+        assert list(got.covariates) == ["age", "sex"]
+        assert np.isnan(got.covariates["age"][0]) and got.covariates["age"][1:].mean() == 33
+    twice = frame.assign(again=1).set_axis([*frame.columns, "label"], axis=1)
+    with pytest.raises(ValueError, match="has the column label more than once"):
+        load_cohort(write_study(tmp_path, twice))
+
+
+def test_vectors_are_no_matrices(tmp_path: Path) -> None:
+    write_study(tmp_path, n=0, kind="matrices")
+    for i in range(N):
+        np.save(tmp_path / "matrices" / f"sub-{i:03d}.npy", values(i)[:15, :1])
+    with pytest.raises(ValueError, match=r"must be ROIs × ROIs, got sub-000 \(15×1\), .*; unfold vectors"):
+        load_cohort(tmp_path)
+
+
 def test_age_and_motion_are_numbers(tmp_path: Path) -> None:
     ages = ["20,5", "25", " 31.5", "unknown", "n/a", "?", "40", "1e1"]
     got = load_cohort(write_study(tmp_path, table(age=ages, func_mean_fd=["0,1"] * N, iq=["99,5"] * N)))
@@ -736,7 +774,11 @@ def test_foreign_npz(tmp_path: Path) -> None:
         ({"series": np.ones((50, 3))}, "need an array 'lengths'"),
         ({"series": np.ones((50, 3)), "lengths": [20, 20]}, "add up to the 50 time points, got 40"),
         ({"series": np.ones((50, 3)), "lengths": [25, 25], "label": [1]}, "y must have one entry"),
-        ({"series": np.array([None])}, "the array 'series' holds Python objects; save numbers"),
+        ({"series": np.array([None])}, r"'series' holds Python objects; save np.concatenate\(series\)"),
+        (
+            {"series": np.ones((50, 3)), "lengths": [50], "label": [1], "sites": ["A"]},
+            "no array 'site' but 'sites'; rename it to 'site'",
+        ),
         (
             {"series": np.ones((50, 3)), "lengths": [50], "label": np.array(["a"], object)},
             r"'label' holds Python objects; .*\.astype\(str\)",
@@ -749,6 +791,22 @@ def test_bad_npz(tmp_path: Path, arrays: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words) as error:
         load_cohort(tmp_path / "a.npz")
     assert "a.npz" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_npz_of_bytes_with_age_and_sex(tmp_path: Path) -> None:
+    arrays = {
+        "label": [b"HC", b"MDD"],
+        "site": [b"A", b"B"],
+        "roi": [n.encode() for n in NAMES],
+        "age": [30, 40],
+    }
+    np.savez(tmp_path / "a.npz", series=np.stack([values(0), values(1)[:40]]), sex=["M", "n/a"], **arrays)
+    got = load_cohort(tmp_path / "a.npz")
+    assert got.y.tolist() == ["HC", "MDD"] and got.sites.tolist() == ["A", "B"] and got.roi_names == NAMES
+    assert got.covariates["age"].tolist() == [30, 40] and got.covariates["sex"].isna().tolist() == [
+        False,
+        True,
+    ]
 
 
 def test_checks_reach_npz(tmp_path: Path) -> None:

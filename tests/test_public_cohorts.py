@@ -131,6 +131,15 @@ def test_abide_says_what_is_wrong(tmp_path: Path) -> None:
     phenotype()[:3].to_csv(table)
     with pytest.raises(ValueError, match="no line for Pitt_0050005, Pitt_0050006, Pitt_0050007"):
         load_abide(tmp_path)
+    for group in (-9999, None, "ASD"):  # none of them is a control
+        phenotype(DX_GROUP=[1, group, 2, 1, 2, 1]).to_csv(table)
+        with pytest.raises(
+            ValueError, match=r"DX_GROUP must be 1 \(ASD\) or 2 \(TD\), got .* for Pitt_0050003"
+        ):
+            load_abide(tmp_path)
+    phenotype(AGE_AT_SCAN=["ten", *range(10, 15)]).to_csv(table)
+    with pytest.raises(ValueError, match="AGE_AT_SCAN must be a number, got 'ten' for Pitt_0050002"):
+        load_abide(tmp_path)
     table.unlink()
     with pytest.raises(FileNotFoundError, match="no phenotype table"):
         load_abide(tmp_path)
@@ -246,6 +255,8 @@ def test_rest_meta_mdd_says_what_is_wrong(tmp_path: Path) -> None:
         load_rest_meta_mdd(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="holds no ROISignals_S<site>"):
         load_rest_meta_mdd(tmp_path)
+    with pytest.raises(TypeError, match=r"columns must be a slice, .*, got \[0, 5\]"):
+        load_rest_meta_mdd(tmp_path, columns=[0, 5])
     write_mdd(tmp_path, 116)
     with pytest.raises(ValueError, match="exclude names S9-9-9, of whom there is no file"):
         load_rest_meta_mdd(tmp_path, exclude=["S9-9-9"])
@@ -297,3 +308,13 @@ def test_srpbs(tmp_path: Path) -> None:
         load_srpbs(tmp_path, patients=7)
     with pytest.raises(ValueError, match="no file in series/ for sub-0019"):
         load_srpbs(tmp_path, missing="raise")
+
+
+def test_srpbs_of_116_other_regions_are_not_aal(tmp_path: Path) -> None:
+    write_srpbs(tmp_path)
+    names = [f"Schaefer-{i}" for i in range(100)] + [f"Tian-{i}" for i in range(16)]
+    for file in (tmp_path / "series").iterdir():
+        pd.DataFrame(np.load(file), columns=names).to_csv(file.with_suffix(".csv"), index=False)
+        file.unlink()
+    got = load_srpbs(tmp_path)
+    assert got.roi_names == names and got.atlas is None

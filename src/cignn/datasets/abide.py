@@ -18,7 +18,7 @@ from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.cohort_checks import checks_from, logger
 from cignn.datasets.cohort_files import checked, read_many
 from cignn.datasets.cohort_npz import read_arrays
-from cignn.datasets.participants import tidy
+from cignn.datasets.participants import numbers, tidy
 from cignn.datasets.tables import read_table
 
 SELECTIONS = (None, "paper", "paper-balanced", "quality")
@@ -181,7 +181,7 @@ def _phenotype(
     given: str | Path | None, folder: Path, ids: list[str], known: pd.DataFrame | None
 ) -> pd.DataFrame:
     """One row per subject, in their order, from the phenotype table; without one, what is ``known``."""
-    numbers = [int(found.group(1)) if (found := re.search(r"(\d+)$", one)) else -1 for one in ids]
+    codes = [int(found.group(1)) if (found := re.search(r"(\d+)$", one)) else -1 for one in ids]
     places = sorted(folder.rglob("[Pp]henotypic*.csv"))
     for above in list(folder.resolve().parents)[:2]:  # PCP's files lie below pipeline and strategy
         places += sorted(above.glob("[Pp]henotypic*.csv"))
@@ -191,18 +191,29 @@ def _phenotype(
             raise FileNotFoundError(
                 f"{folder} holds no phenotype table (Phenotypic_V1_0b_preprocessed1.csv); pass phenotype=."
             )
-        return known.assign(SUB_ID=numbers)
+        return known.assign(SUB_ID=codes)
     table = read_table(path)
     for column in ("SUB_ID", "DX_GROUP", "SITE_ID"):
         if column not in table:
             raise ValueError(f"{path} has no column {column}; give ABIDE's phenotype table with phenotype=.")
     table = table.apply(tidy).drop_duplicates("SUB_ID").set_index("SUB_ID", drop=False)
-    unknown = [one for one, number in zip(ids, numbers, strict=True) if number not in table.index]
+    unknown = [one for one, code in zip(ids, codes, strict=True) if code not in table.index]
     if unknown:
         raise ValueError(
             f"{path} has no line for {name_some(unknown)}; give the whole table with phenotype=."
         )
-    return table.loc[numbers].reset_index(drop=True)
+    table = table.loc[codes].reset_index(drop=True)
+    odd = ~pd.to_numeric(table["DX_GROUP"], errors="coerce").isin([1, 2]).to_numpy()
+    if odd.any():
+        got, whom = table["DX_GROUP"][odd].iloc[0], name_some(np.asarray(ids)[odd])
+        raise ValueError(
+            f"{path}: DX_GROUP must be 1 (ASD) or 2 (TD), got {got} for {whom}; correct it or take these "
+            "files away."
+        )
+    for column in ("AGE_AT_SCAN", "func_mean_fd"):
+        if column in table:
+            table[column] = numbers(table[column], column, ids, str(path))
+    return table
 
 
 def _covariates(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:

@@ -173,8 +173,8 @@ def places_of(wanted: Sequence[str], have: Sequence[str]) -> list[int] | None:
         odd = next((name for name, key in zip(wanted, want, strict=True) if key not in place), "another")
         first, here, elsewhere = wanted[apart[0]], apart[0] + 1, place[want[apart[0]]] + 1
         raise ValueError(
-            f"the data and the atlas name other regions in another order: {first} is number {here} and number "
-            f"{elsewhere}, {odd} only in one of them; give both the same names."
+            f"the data and the atlas name other regions in another order: {first} is number {here} and "
+            f"number {elsewhere}, {odd} only in one of them; give both the same names."
         )
     return None
 

@@ -224,7 +224,8 @@ class Cohort:
             counts = pd.Series(self.y).value_counts(sort=False).sort_index()
             parts.append("labels " + ", ".join(f"{label}: {count}" for label, count in counts.items()))
         if self.sites is not None:
-            parts.append(f"{len(np.unique(self.sites))} sites")
+            count = len(np.unique(self.sites))
+            parts.append(f"{count} site{'s' if count > 1 else ''}")
         return f"Cohort({', '.join(parts)})"
 
     # --------------------------------------------------------------- new from old

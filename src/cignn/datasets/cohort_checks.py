@@ -13,7 +13,7 @@ import pandas as pd
 
 from cignn._words import name_some, nearest
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.tables import MISSING
+from cignn.datasets.tables import MISSING, NO_VALUES
 
 logger = logging.getLogger(__name__)
 
@@ -154,10 +154,12 @@ def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort
     act("duplicates", again, f"identical data under two ids: {name_some(names)}")
 
     if cohort.y is not None:
-        unknown = pd.isna(pd.Series(cohort.y)).to_numpy()
+        unknown = (pd.isna(pd.Series(cohort.y)) | pd.Series(cohort.y).isin(NO_VALUES)).to_numpy()
+        problems += _spelt_apart(cohort.y, "labels")
         act("missing_labels", unknown, f"no label for {these(unknown)}")
 
     nowhere = without_site(cohort)
+    problems += [] if cohort.sites is None else _spelt_apart(cohort.sites[~nowhere], "sites")
     own_site = not nowhere.all() and act("missing_sites", nowhere, f"no site for {these(nowhere)}")
 
     if problems:
@@ -216,6 +218,18 @@ def _constant(data: np.ndarray, is_series: bool) -> np.ndarray:
         return high - low <= 1e-6 * np.maximum(np.abs(low), np.abs(high))
     connected = (data != 0) & ~np.eye(len(data), dtype=bool)
     return ~(connected.any(0) | connected.any(1))
+
+
+def _spelt_apart(words: np.ndarray, what: str) -> list[str]:
+    """Say which words are one in different spellings (HC and hc, 1 and 1.0): they would be two classes."""
+    seen: dict[Any, Any] = {}
+    for word in pd.unique(pd.Series(words).dropna()):
+        plain: Any = " ".join(str(word).casefold().split())
+        number = pd.to_numeric(plain, errors="coerce")
+        first = seen.setdefault(plain if pd.isna(number) else number, word)
+        if first is not word:
+            return [f"the {what} {str(first)!r} and {str(word)!r} differ in spelling only; write them alike."]
+    return []
 
 
 def looks_turned(series: SeriesStack) -> bool:
@@ -334,6 +348,11 @@ def _with_clean_labels(cohort: Cohort, checks: Checks) -> Cohort:
         return cohort
     y = clean_labels(cohort.y)
     known = pd.unique(pd.Series(y).dropna())
+    broken = [label for label in known if isinstance(label, (float, np.floating)) and not label.is_integer()]
+    if broken:
+        raise ValueError(
+            f"labels must be classes, got the numbers {name_some(broken)}; give label= another column."
+        )
     if len(known) < 2 and checks.one_class == "raise":
         only = f"all labels are {known[0]}" if len(known) else "no subject has a label"
         raise ValueError(

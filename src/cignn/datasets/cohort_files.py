@@ -241,6 +241,12 @@ def _same_rois(
     square = folder.name == "matrices"
     shapes = [table.values.shape for table in tables]
     widths = Counter(width for _, width in shapes)
+    if square and all(height != width for height, width in shapes):
+        got = name_some(f"{name} ({'×'.join(map(str, s))})" for name, s in zip(subjects, shapes, strict=True))
+        raise ValueError(
+            f"{folder}: matrices must be ROIs × ROIs, got {got}; unfold vectors into matrices, put series "
+            "into series/."
+        )
     wanted = expected or widths.most_common(1)[0][0]
     fits = np.array([w == wanted and (h == w or not square) for h, w in shapes])
     wrong = [

@@ -20,6 +20,8 @@ from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort, SeriesStack
 
 MISSING = "n/a"  # what BIDS tables write for a missing value
+# other names of arrays that would be lost without a word
+LIKE = {"site": ("sites", "site_id"), "subject": ("subjects", "subject_id"), "roi": ("rois", "roi_names")}
 LIKE_LABELS = ("y", "labels", "target", "targets", "diagnosis", "group", "dx")  # what others call them
 _COVARIATE = "covariate_"
 FORMAT = "cignn_cohort"  # in files of `Cohort.save`, whose content was looked at before
@@ -76,6 +78,10 @@ def read_npz(path: str | Path, label: str | None = "label", transpose: bool = Fa
     near = [name for name in LIKE_LABELS if name in arrays]
     if label == "label" and label not in arrays and near:
         raise ValueError(f"{path} has no array 'label' but {near[0]!r}; pass label={near[0]!r} or rename it.")
+    for name, others in LIKE.items():
+        near = [other for other in others if other in arrays and name not in arrays and other != label]
+        if near:
+            raise ValueError(f"{path} has no array {name!r} but {near[0]!r}; rename it to {name!r}.")
     series: Any = arrays.get("series")
     try:
         if transpose and (series is None or series.ndim != 3):
@@ -118,13 +124,15 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             for name in file.files:
-                arrays[name] = file[name]
+                array = file[name]
+                arrays[name] = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
         return arrays
     except Exception as error:  # foreign bytes make numpy, zipfile and zlib raise nearly anything
         if "Object arrays" in str(error):
-            raise ValueError(
-                f"{path}: the array {name!r} holds Python objects; save numbers or words (.astype(str))."
-            ) from error
+            advice = "save numbers or words (.astype(str))"
+            if name == "series":
+                advice = "save np.concatenate(series) with lengths=[len(one) for one in series]"
+            raise ValueError(f"{path}: the array {name!r} holds Python objects; {advice}.") from error
         raise ValueError(
             f"{path} is not a readable .npz file of plain arrays; write it with cohort.save or np.savez."
         ) from error
@@ -147,12 +155,13 @@ def _labels(array: np.ndarray | None) -> np.ndarray | None:
 
 
 def _covariates(arrays: dict[str, np.ndarray]) -> pd.DataFrame | None:
+    own = ("age", "sex", "mean_fd")  # of files that `Cohort.save` did not write
     columns = {
         name.removeprefix(_COVARIATE): pd.Series(array).replace(MISSING, np.nan)
         if array.dtype.kind == "U"
         else array
         for name, array in arrays.items()
-        if name.startswith(_COVARIATE)
+        if name.startswith(_COVARIATE) or name in own
     }
     return pd.DataFrame(columns) if columns else None
 

@@ -12,13 +12,21 @@ import pandas as pd
 
 from cignn._words import name_some
 from cignn.datasets.cohort_checks import Checks, clean_labels, logger, remedy
-from cignn.datasets.tables import MISSING, no_column, read_table
+from cignn.datasets.tables import MISSING, NO_VALUES, no_column, read_table
 
 TABLES = ("participants.tsv", "participants.csv")
 # names under which tables hold the same thing, the one used here first
 COLUMNS = {
-    "participant_id": ("participant_id", "participant", "subject_id", "subject", "sub_id", "id"),
-    "site": ("site", "site_id", "center", "centre", "scanner"),
+    "participant_id": (
+        "participant_id",
+        "participant",
+        "subject_id",
+        "subject",
+        "sub_id",
+        "id",
+        "scandir_id",
+    ),
+    "site": ("site", "site_id", "site_name", "center", "centre", "institution", "scanner"),
     "age": ("age", "age_at_scan"),
     "sex": ("sex", "gender"),
     "session": ("session", "session_id", "ses"),
@@ -31,9 +39,14 @@ _SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "
 
 
 def known_column(frame: pd.DataFrame, name: str) -> str | None:
-    """Return the column of the table that holds ``name``, whatever its spelling, or None."""
-    by_name = {column.lower(): column for column in reversed(frame.columns)}
-    return next((by_name[alias] for alias in COLUMNS.get(name, (name.lower(),)) if alias in by_name), None)
+    """Return the column that holds ``name`` in whatever spelling (Site ID, SITE_ID), or None."""
+    by_name = {_letters(column): column for column in reversed(frame.columns)}
+    aliases = [_letters(alias) for alias in COLUMNS.get(name, (name,))]
+    return next((by_name[alias] for alias in aliases if alias in by_name), None)
+
+
+def _letters(column: str) -> str:
+    return re.sub(r"[\s_-]", "", column).lower()
 
 
 def tidy(column: pd.Series) -> pd.Series:
@@ -51,7 +64,7 @@ def numbers(column: pd.Series, name: str, subjects: Any, source: str) -> pd.Seri
     subjects : their names. source : what the column is from.
     """
     if pd.api.types.is_numeric_dtype(column):
-        return column
+        return column.mask(column.isin(NO_VALUES)) if column.isin(NO_VALUES).any() else column
     words = column.astype(object).where(column.notna(), "").astype(str).str.strip()
     words = _with_points(words.where(~words.str.lower().isin(MISSING | UNKNOWN), ""))
     out = pd.to_numeric(words, errors="coerce").astype(float)
@@ -61,7 +74,7 @@ def numbers(column: pd.Series, name: str, subjects: Any, source: str) -> pd.Seri
             f"{source}: {name} must be a number, got {words[wrong].iloc[0]!r} for "
             f"{name_some(np.asarray(subjects)[wrong])}; correct it, or write n/a where it is not known."
         )
-    return out
+    return out.mask(out.isin(NO_VALUES))
 
 
 def _with_points(column: pd.Series) -> pd.Series:
@@ -108,6 +121,8 @@ def labels(frame: pd.DataFrame, label: str | None, source: str | Path) -> np.nda
             f"{source} has no column {label!r}, got {', '.join(frame.columns)}; name the column of the "
             f"labels with label=, or pass label=None."
         )
+    if f"{column}.1" in frame:  # pandas tells two of a name apart so
+        raise ValueError(f"{source} has the column {column} more than once; keep the one with the labels.")
     values = tidy(frame[column])
     return values.to_numpy(object) if values.isna().any() else clean_labels(values)
 
@@ -135,6 +150,8 @@ def participants_table(
     nameless = frame["participant_id"].str.lower().isin(MISSING)
     if nameless.any():
         raise ValueError(f"{source} has no participant_id in {nameless.sum()} lines; fill it in.")
+    if frame["participant_id"].str.fullmatch(r"\d+\.0").all():  # numbers that once stood beside a gap
+        frame["participant_id"] = frame["participant_id"].str[:-2]
     return frame, source
 
 

@@ -74,6 +74,8 @@ def load_rest_meta_mdd(
         max_mean_fd = PAPER_MAX_FD if max_mean_fd is None else max_mean_fd
         checks = {"non_finite": "drop_subject", "short_series": "drop_subject"} | checks
     rules = checks_from({"constant_rois": constant_rois, "one_class": "keep"} | checks)
+    if not isinstance(columns, slice):
+        raise TypeError(f"columns must be a slice, for instance slice(116, 228), got {columns!r}.")
     path = Path(path)
     files = _find(path, exclude)
     table = _table(participants, list(files), rules)

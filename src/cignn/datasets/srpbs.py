@@ -10,7 +10,7 @@ import pandas as pd
 
 from cignn._words import name_some
 from cignn.datasets._random import RandomState, as_generator
-from cignn.datasets.atlas import aal116
+from cignn.datasets.atlas import aal116, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import logger
 from cignn.datasets.cohort_files import load_cohort
@@ -71,9 +71,14 @@ def load_srpbs(
     if "sex" in cohort.covariates:
         sex = cohort.covariates["sex"].replace({1: "M", 2: "F"})
         cohort = cohort._with(covariates=cohort.covariates.assign(sex=sex))
-    if cohort.atlas is None and cohort.n_rois == 116:
+    if cohort.atlas is None and cohort.n_rois == 116 and (cohort.nameless or _is_aal(cohort.roi_names)):
         cohort = cohort.with_atlas(aal116())
     return cohort if selection is None else cohort[_balanced(cohort, as_generator(random_state))]
+
+
+def _is_aal(names: list[str]) -> bool:
+    """Whether these are AAL's regions; 116 others are for instance 100 of Schaefer and 16 of Tian."""
+    return places_of(names, aal116().names) is not None
 
 
 def _balanced(cohort: Cohort, rng: np.random.Generator) -> np.ndarray:

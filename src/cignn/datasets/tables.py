@@ -10,6 +10,8 @@ import pandas as pd
 
 MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}  # what tables write for a missing value
 
+NO_VALUES = (-9999, -999)  # what tables of ABIDE, ADHD-200 and others write for a missing number
+
 
 def read_table(path: str | Path, rows: str = "participants") -> pd.DataFrame:
     """Read a .tsv, .csv or .txt table, every cell as text; rows : what its lines are, for messages.
