@@ -15,6 +15,7 @@ from cignn import CohortClassifier, load_model
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.connectome.saving import state_of, step_from
 from cignn.datasets import Atlas, Cohort, make_cohort
+from cignn.datasets.cohort_checks import take_rois
 from cignn.estimators import CIGNNClassifier, make_estimator
 
 COHORT = make_cohort(
@@ -106,11 +107,22 @@ def test_the_explanation_names_the_training_cohorts_regions() -> None:
         clone(KINDS["tangent"]).fit(TRAIN).explain(NEW)
 
 
+def test_the_same_regions_in_another_order_are_brought_into_the_models() -> None:
+    names = [f"Region_{i}" for i in range(COHORT.n_rois)]
+    model = clone(KINDS["tangent"]).fit(TRAIN._with(roi_names=names, atlas=None))
+    order = np.random.default_rng(0).permutation(COHORT.n_rois)
+    shuffled = take_rois(COHORT._with(roi_names=names, atlas=None), order)
+    for spelt in (shuffled, shuffled._with(roi_names=[name.lower() for name in shuffled.roi_names])):
+        np.testing.assert_array_equal(model.predict_proba(spelt[30:]), model.predict_proba(NEW))
+        assert model.trained_on(spelt).tolist() == [True] * 30 + [False] * 10
+
+
 def test_other_regions_are_refused() -> None:
     model = clone(KINDS["tangent"]).fit(TRAIN)
     with pytest.raises(ValueError, match="trained on 20 ROIs, got 19"):
         model.predict(Cohort([series[:, :19] for series in NEW.series]))
-    swapped = NEW._with(roi_names=NEW.roi_names[::-1], atlas=Atlas(NEW.roi_names[::-1]))
+    other = [*NEW.roi_names[:0:-1], "other"]
+    swapped = NEW._with(roi_names=other, atlas=Atlas(other))
     with pytest.raises(ValueError, match="not those that were learnt from"):
         model.predict(swapped)
     with pytest.raises(TypeError, match="works on a Cohort, got list"):

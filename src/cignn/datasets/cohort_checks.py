@@ -330,6 +330,11 @@ def drop_rois(cohort: Cohort, gone: np.ndarray) -> Cohort:
     keep = np.flatnonzero(~np.asarray(gone))
     if not len(keep):
         raise ValueError("no ROI is left: each one is constant in some subject; drop these subjects instead.")
+    return take_rois(cohort, keep)
+
+
+def take_rois(cohort: Cohort, keep: np.ndarray) -> Cohort:
+    """Return the cohort with the ROIs at ``keep``, in that order."""
     pair = np.ix_(keep, keep)
     stack = cohort.series
     return cohort._with(

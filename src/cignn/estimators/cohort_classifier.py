@@ -17,8 +17,9 @@ from sklearn.pipeline import Pipeline
 
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.connectome.saving import StepState, state_of, step_from
-from cignn.datasets.atlas import Atlas
+from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.cohort_checks import take_rois
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.persistence import PREPARATION, REFERENCE, whole_folder, write_json
@@ -131,7 +132,7 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
         return self.classifier_.explain(self.to_graphs(X))
 
     def named(self, X: Cohort) -> Cohort:
-        """Return the cohort with the training cohort's ROI names and atlas where its own say nothing.
+        """Return the cohort with the training cohort's ROIs in its order, with its names and atlas.
 
         Files without a header have no names: such ROIs are taken to be the training cohort's, in its order.
         """
@@ -141,14 +142,30 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"the model was trained on {len(self.roi_names_)} ROIs, got {X.n_rois}; use the same atlas."
             )
-        names = self.roi_names_ if X.nameless else X.roi_names
-        atlas = self.atlas_ if X.atlas is None and names == self.roi_names_ else X.atlas
-        return X._with(roi_names=names, atlas=atlas)
+        if not X.nameless and X.roi_names != self.roi_names_:
+            X = take_rois(X, self._places(X.roi_names))
+        return X._with(roi_names=self.roi_names_, atlas=self.atlas_ if X.atlas is None else X.atlas)
+
+    def _places(self, names: list[str]) -> np.ndarray:
+        """(R,) where the training cohort's ROIs stand among these."""
+        try:
+            places = places_of(self.roi_names_, names)
+        except ValueError:
+            places = None
+        if places is None:
+            pairs = enumerate(zip(names, self.roi_names_, strict=True), 1)
+            which = next(f"number {i} is {a!r}, not {b!r}" for i, (a, b) in pairs if a != b)
+            raise ValueError(
+                f"the regions are not those that were learnt from ({which}); give the atlas the model was "
+                "trained with."
+            )
+        return np.array(places)
 
     def trained_on(self, X: Cohort) -> np.ndarray:
         """(n,) bool: whose data the model was trained on."""
         self._check_is_fitted()
-        return np.isin(fingerprints(X), self.subjects_)
+        comparable = X.n_rois == len(self.roi_names_)
+        return np.isin(fingerprints(self.named(X) if comparable else X), self.subjects_)
 
     # ------------------------------------------------------------------ saving
 
