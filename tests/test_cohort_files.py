@@ -290,6 +290,19 @@ def test_columns_of_other_spelling(tmp_path: Path) -> None:
         load_cohort(write_study(tmp_path, twice))
 
 
+def test_files_that_are_nobodys(tmp_path: Path) -> None:
+    write_study(tmp_path, table(participant_id=[f"A{i}" for i in range(N)]))
+    with pytest.raises(
+        ValueError, match=r"no file \(sub-000.npy, sub-001.npy and 6 more\) .* \(A0, A1 and 6 more\)"
+    ):
+        load_cohort(tmp_path)
+    (tmp_path / "below").mkdir()
+    (tmp_path / "series").rename(tmp_path / "below" / "func")
+    (tmp_path / "below").rename(tmp_path / "series")
+    with pytest.raises(ValueError, match="put those of the folders below into this one"):
+        load_cohort(tmp_path)
+
+
 def test_vectors_are_no_matrices(tmp_path: Path) -> None:
     write_study(tmp_path, n=0, kind="matrices")
     for i in range(N):

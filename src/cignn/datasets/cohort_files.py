@@ -180,7 +180,9 @@ def _from_files(
     people.labels(frame, label, source)  # a wrong name is told before a thousand files are read
     files = sorted(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS and p.name[0] != ".")
     if not files:
-        raise ValueError(f"{folder} holds no file with an ending of {', '.join(ENDINGS)}.")
+        deeper = any(p.suffix.lower() in ENDINGS for p in folder.rglob("*"))
+        advice = "; put those of the folders below into this one" if deeper else ""
+        raise ValueError(f"{folder} holds no file with an ending of {', '.join(ENDINGS)}{advice}.")
     choose = all_scans if rules.duplicates == "keep" else _one_scan_each
     frame, paths = choose(frame, files, folder, source, rules)
     tables = read_many(paths, n_jobs, verbose)

@@ -255,6 +255,11 @@ def refuse_missing(
     problems : what else there is to say.
     """
     problems = list(problems)
+    if len(ownerless) == n_files:
+        raise ValueError(
+            f"{folder}: no file ({name_some(ownerless, 2)}) belongs to an id of {source} "
+            f"({name_some(without, 2)}); name files by their participant_id."
+        )
     if rules.missing == "raise":
         if without:
             problems.append(
@@ -267,7 +272,3 @@ def refuse_missing(
         raise ValueError("\n".join(problems))
     if without or ownerless:
         logger.info("left out: ids without file %s; files without id %s", without, ownerless)
-    if len(ownerless) == n_files:
-        raise ValueError(
-            f"{folder}: no file belongs to an id of {source}; name files by their participant_id."
-        )
