@@ -236,11 +236,12 @@ def looks_turned(series: SeriesStack) -> bool:
     """Whether time seems to run along the columns: neighbours in a row are far more alike than in a column.
 
     Series move slowly (in ABIDE neighbouring time points correlate by 0.5 to 0.9, neighbouring AAL regions by
-    0.2 to 0.4). Rows that are all unlike are left alone: they may be simulated time points.
+    0.2 to 0.4). In doubt not: regions of a fine atlas are alike too, and rows that are all unlike may be
+    simulated time points.
     """
     likeness = np.array([_likeness(series[int(i)]) for i in np.linspace(0, len(series) - 1, 30)])
     rows, columns = np.nanmedian(likeness, axis=0) if np.isfinite(likeness).any() else (0, 0)
-    return bool(rows > 0.08 and columns > rows + 0.2)
+    return bool(rows > 0.08 and columns > max(0.5, rows + 0.25))
 
 
 def _likeness(one: np.ndarray) -> tuple[float, float]:
