@@ -293,6 +293,11 @@ def main() -> None:
         {k: json.loads(v) for k, v in (pair.split("=", 1) for pair in pairs)}
         for pairs in (args.set, args.search)
     )
+    if grid and args.what != "abide":
+        parser.error("--search is for abide alone.")
+    for name, values in grid.items():
+        if not isinstance(values, list) or not values:
+            parser.error(f"--search {name} needs a list of values, such as {name}=[0.2,0.5].")
     out = args.out or Path(f"results/cohorts-{args.what}.jsonl")
     out.parent.mkdir(parents=True, exist_ok=True)
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []

@@ -182,11 +182,8 @@ class CIGNN(GraphModel):
         latent, z = self.encode(batch, edge_weights, x)
         alpha, beta = self._parts(z)
         if self.training and isinstance(self.classifier, EdgeNetwork):  # symmetric: one half is enough
-            pairs = self.classifier.pairs
-            edge_logits = self.subgraph.of_pairs(alpha, pairs)
-            adj, centre, scale = (pairs.of(m) for m in (batch.adj, self.edge_centre, self.edge_scale))
-            edges = adj.detach().sign().abs_()
-            whole = _deviation(adj, edges, centre, scale)
+            edge_logits = self.subgraph.of_pairs(alpha, self.classifier.pairs)
+            whole, edges = self._pair_evidence(batch)
         else:
             edge_logits, edges, whole = self.subgraph(alpha), batch.edges, self.evidence(batch)
         sampled = self.training and self.mask == "stochastic"
@@ -228,6 +225,13 @@ class CIGNN(GraphModel):
             return batch.adj
         return _deviation(batch.adj, batch.edges, self.edge_centre, self.edge_scale)
 
+    def _pair_evidence(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """`evidence` of an `EdgeNetwork`, and 1 where an edge is, of each pair of nodes once: (b, pairs)."""
+        assert isinstance(self.classifier, EdgeNetwork)
+        adj, edges = batch.pairs
+        centre, scale = (self.classifier.pairs.of(m) for m in (self.edge_centre, self.edge_scale))
+        return _deviation(adj, edges, centre, scale), edges
+
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Mean causal latents of the nodes, (b, n, K)."""
         latent, _ = self.encode(batch, edge_weights)
@@ -245,12 +249,8 @@ class CIGNN(GraphModel):
         if not isinstance(self.classifier, EdgeNetwork):
             prob = torch.sigmoid_(edge_logits)
             return Explained(self.classify(batch, batch.adj, prob, x)[0], prob)
-        pairs = self.classifier.pairs  # symmetric: one half is enough
-        prob = torch.sigmoid_(pairs.of(edge_logits))
-        adj, edges = batch.pairs
-        centre, scale = pairs.of(self.edge_centre), pairs.of(self.edge_scale)
-        whole = (adj - centre).div_(scale).mul_(edges)
-        return Explained(self.classifier(x, whole.mul_(prob)), prob)
+        prob = torch.sigmoid_(self.classifier.pairs.of(edge_logits))
+        return Explained(self.classifier(x, self._pair_evidence(batch)[0] * prob), prob)
 
     def _mean_edge_logits(self, batch: GraphBatch, x: Tensor) -> Tensor:
         """Edge logits of the mean latents, (b, n, n)."""
