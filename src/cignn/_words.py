@@ -46,3 +46,8 @@ def meant(name: Any, known: Iterable[str]) -> str:
 def dashed(name: str) -> str:
     """Return a name in small letters with dashes for underscores and spaces."""
     return name.lower().replace("_", "-").replace(" ", "-")
+
+
+def letters(name: str) -> str:
+    """Return the letters and digits of a name, small: what is left of it in every spelling."""
+    return "".join(filter(str.isalnum, name)).casefold()

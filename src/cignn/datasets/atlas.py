@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._storage import positions
+from cignn._words import letters
 from cignn.datasets.tables import MISSING, no_column, read_table
 
 # The nine systems with the colours the paper's figures give them (LaTeX's names as RGB).
@@ -162,7 +163,7 @@ def places_of(wanted: Sequence[str], have: Sequence[str]) -> list[int] | None:
     Capitals and what stands between letters and digits make no difference. Lists that share names but not all
     of them are refused where a shared name stands at different places: then neither order can be trusted.
     """
-    want, there = [_letters(name) for name in wanted], [_letters(name) for name in have]
+    want, there = [letters(name) for name in wanted], [letters(name) for name in have]
     if len(set(there)) < len(there) or len(set(want)) < len(want):
         want, there = list(wanted), list(have)
     place = {name: i for i, name in enumerate(there)}
@@ -177,10 +178,6 @@ def places_of(wanted: Sequence[str], have: Sequence[str]) -> list[int] | None:
             f"number {elsewhere}, {odd} only in one of them; give both the same names."
         )
     return None
-
-
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalnum, name)).casefold()
 
 
 def _numbers(column: pd.Series, names: pd.Series, source: str) -> np.ndarray:

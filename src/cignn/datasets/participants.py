@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn._words import name_some
+from cignn._words import letters, name_some
 from cignn.datasets.cohort_checks import Checks, clean_labels, logger, remedy
 from cignn.datasets.tables import MISSING, NO_VALUES, no_column, read_table
 
@@ -40,13 +40,9 @@ _SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "
 
 def known_column(frame: pd.DataFrame, name: str) -> str | None:
     """Return the column that holds ``name`` in whatever spelling (Site ID, SITE_ID), or None."""
-    by_name = {_letters(column): column for column in reversed(frame.columns)}
-    aliases = [_letters(alias) for alias in COLUMNS.get(name, (name,))]
+    by_name = {letters(column): column for column in reversed(frame.columns)}
+    aliases = [letters(alias) for alias in COLUMNS.get(name, (name,))]
     return next((by_name[alias] for alias in aliases if alias in by_name), None)
-
-
-def _letters(column: str) -> str:
-    return re.sub(r"[\s_-]", "", column).lower()
 
 
 def tidy(column: pd.Series) -> pd.Series:
