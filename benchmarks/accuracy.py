@@ -104,6 +104,18 @@ def _merit(row: dict[str, Any]) -> tuple[float, float]:
     return row["validation_accuracy"], -row["validation_loss"]
 
 
+def read_settings(pairs: list[str], option: str, parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """Values of NAME=VALUE pairs; others end the program with a line that names them."""
+    out = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        try:
+            out[name] = json.loads(value)
+        except ValueError:
+            parser.error(f"{option} takes NAME=VALUE, a word in quotes ('mask=\"soft\"'), got {pair!r}.")
+    return out
+
+
 def main() -> None:
     """Run what was asked for and print the table of all finished runs."""
     parser = argparse.ArgumentParser(
@@ -118,7 +130,7 @@ def main() -> None:
     parser.add_argument("--choose", action="store_true", help="also choose on validation graphs")
     parser.add_argument("--out", type=Path, default=Path("results/accuracy.jsonl"))
     args = parser.parse_args()
-    params = {k: json.loads(v) for k, v in (pair.split("=", 1) for pair in args.set)}
+    params = read_settings(args.set, "--set", parser)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     rows = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
     done = {(r["data"], r["preset"], r["seed"], json.dumps(r["params"])) for r in rows}

@@ -29,6 +29,7 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, StratifiedKF
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.accuracy import read_settings
 from cignn import Cohort, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import load_abide, make_cohort, plant_edges
@@ -289,10 +290,8 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, help="results file; by default results/cohorts-WHAT.jsonl")
     args = parser.parse_args()
-    params, grid = (
-        {k: json.loads(v) for k, v in (pair.split("=", 1) for pair in pairs)}
-        for pairs in (args.set, args.search)
-    )
+    params = read_settings(args.set, "--set", parser)
+    grid = read_settings(args.search, "--search", parser)
     if grid and args.what != "abide":
         parser.error("--search is for abide alone.")
     for name, values in grid.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+
 import numpy as np
 import pytest
-from benchmarks.accuracy import chosen
+from benchmarks.accuracy import chosen, read_settings
 from benchmarks.cohorts import search, spread, summary, table
 
 from cignn.connectome import ConnectomeGraphs
@@ -58,3 +60,15 @@ def test_a_search_takes_the_setting_that_is_best_on_inner_folds() -> None:
     params = {"epochs": 8, "encoder_hidden": [4], "n_causal": 4}
     grid = {"learning_rate": [1e-9, 1e-2]}  # with the first nothing is learnt
     assert search(graphs, 0, params, grid) == {"learning_rate": 1e-2}
+
+
+@pytest.mark.parametrize("pair", ["dropout", "mask=soft", "=", "keep=0.1,0.2"])
+def test_a_setting_that_cannot_be_read_is_named(pair: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    assert read_settings(['mask="soft"', "head_hidden=[4]"], "--set", parser) == {
+        "mask": "soft",
+        "head_hidden": [4],
+    }
+    with pytest.raises(SystemExit):
+        read_settings([pair], "--set", parser)
+    assert repr(pair) in capsys.readouterr().err
