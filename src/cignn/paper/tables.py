@@ -73,8 +73,7 @@ def _settings(method: Method) -> str:
     text += f", graphs of density {method.density:g}" if method.density is not None else ""
     text += f", explained by `{method.explainer}`" if method.explainer else ""
     text += f", reading the heavier half of edges by `{method.subgraph_of}`" if method.subgraph_of else ""
-    differs = [f"{name}: {value}" for name, value in method.on.items()]
-    return text + (f"; on {', '.join(differs)}" if differs else "")
+    return text + "".join(f"; on {name} {_settings(method.for_data(name))}" for name in method.on)
 
 
 def _table(part: pd.DataFrame) -> list[str]:
