@@ -373,6 +373,15 @@ def test_another_seed_gives_other_numbers(name: str) -> None:
     assert not np.allclose(other.predict_proba(graphs), fitted(name, "ragged").predict_proba(graphs))
 
 
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_generator_is_a_random_state(name: str) -> None:
+    graphs = graphs_of("ragged")
+    first, again = (make(name, random_state=np.random.default_rng(0)).fit(graphs) for _ in range(2))
+    np.testing.assert_array_equal(first.predict_proba(graphs), again.predict_proba(graphs))
+    with pytest.raises(TypeError, match=r"random_state must be None, an int, .* or a Generator, got str"):
+        make(name, random_state="a").fit(graphs)
+
+
 # ------------------------------------------------------------------------- on disk
 
 

@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.utils import check_random_state
 from torch import nn
 
+from cignn.datasets._random import as_random_state
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
 from cignn.estimators.classifier import GraphClassifier, size_of
 from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
@@ -153,7 +153,7 @@ class NeuralGraphClassifier(GraphClassifier):
     def _seed(self, checkpoint: Path | None) -> int:
         """Draw the seed of a training; one without a random_state goes on with that of its checkpoint."""
         saved = None if checkpoint is None or self.random_state is not None else saved_seed(checkpoint)
-        return int(check_random_state(self.random_state).randint(2**31 - 1)) if saved is None else saved
+        return int(as_random_state(self.random_state).randint(2**31 - 1)) if saved is None else saved
 
     def _validation(
         self, graphs: GraphSet, codes: np.ndarray, classes: np.ndarray, eval_set: Any, seed: int

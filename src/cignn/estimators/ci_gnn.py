@@ -89,7 +89,7 @@ class CIGNNClassifier(ExplainingClassifier):
     checkpoint : file from which a killed ``fit`` goes on, written after every epoch
     device : "auto", "cpu" or "cuda"
     verbose : show a progress bar
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
 
     Attributes
     ----------

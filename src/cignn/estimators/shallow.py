@@ -16,8 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
-from sklearn.utils import check_random_state
 
+from cignn.datasets._random import as_random_state
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.features import connectivity_vector, graph_statistics
 from cignn.estimators.labels import class_codes, class_weights, labelled
@@ -88,7 +88,7 @@ class ShallowGraphClassifier(GraphClassifier):
     n_estimators : trees of a forest
     class_weight : None, "balanced" or {label: weight}
     device, verbose : taken so that one call makes any classifier; of no use here
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
 
     Probabilities of the SVMs are a softmax of their decision values times one positive number, the
     temperature, that fits the labels best in folds of the training graphs: a class is predicted exactly when
@@ -142,7 +142,7 @@ class ShallowGraphClassifier(GraphClassifier):
             raise ValueError(f"class {rare!r} has only one graph; add graphs or drop the class.")
         weight = class_weights(self.class_weight, classes, codes)[codes].astype(np.float64)
         weight /= weight.mean()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(as_random_state(self.random_state).randint(2**31 - 1))
         vectors = VECTORS[settings["features"]](graphs)
 
         kind = KINDS[settings["kind"]]

@@ -39,7 +39,7 @@ class SIBClassifier(ExplainingClassifier):
     checkpoint : file from which a killed ``fit`` goes on, written after every epoch
     device : "auto", "cpu" or "cuda"
     verbose : show a progress bar
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
 
     Attributes
     ----------
