@@ -12,6 +12,7 @@ from benchmarks.explainers import our_pg_explainer, pyg_pg_explainer
 from benchmarks.peers import PygTwin
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 
 from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
 from cignn.datasets import make_ba2motifs, make_cohort
@@ -34,7 +35,7 @@ NEED_NETWORK = ("gnn-explainer", "pg-explainer", "rc-explainer", "orphicx", "gra
 
 
 def quick(name: str, **params: Any) -> Explainer:
-    return make_explainer(name, random_state=0, **QUICK.get(name, {}) | params)
+    return make_explainer(name, **{"random_state": 0} | QUICK.get(name, {}) | params)
 
 
 def random_graphs(aligned: bool = False, y: bool = True) -> GraphSet:
@@ -195,6 +196,31 @@ def test_what_asks_a_network_needs_one(name: str, graphs: GraphSet) -> None:
         quick(name).fit(Shallow(), graphs)
 
 
+@pytest.mark.parametrize("name", NEED_NETWORK)
+def test_of_a_search_its_best_is_to_be_explained(name: str, graphs: GraphSet) -> None:
+    search = GridSearchCV(CLASSIFIERS["gin"](), {"dropout": [0.0]}, cv=2).fit(graphs, graphs.y)
+    with pytest.raises(TypeError, match=r"is explained by its best: fit\(search\.best_estimator_, graphs\)"):
+        quick(name).fit(search, graphs)
+    assert len(quick(name).fit(search.best_estimator_, graphs).explain(graphs)) == len(graphs)
+
+
+@every_explainer
+def test_graphs_to_learn_from_must_be_those_the_classifier_reads(
+    name: str, models: dict[str, Any], graphs: GraphSet
+) -> None:
+    wider = GraphSet.from_arrays([graphs[0].weights], [np.ones((5, 4))])
+    with pytest.raises(ValueError, match=r"graphs have 4 node features, \w+ expects 3"):
+        quick(name).fit(model_for(name, models), wider)
+
+
+@every_explainer
+def test_a_generator_is_a_random_state(name: str, models: dict[str, Any], graphs: GraphSet) -> None:
+    model = model_for(name, models)
+    first, again = (quick(name, random_state=np.random.default_rng(0)).fit(model, graphs) for _ in range(2))
+    assert_close(first.explain(graphs), again.explain(graphs))
+    assert first.fit(model, graphs).seed_ != again.seed_  # it moves on
+
+
 def test_advice_does_not_lead_from_one_refusal_to_the_next(graphs: GraphSet) -> None:
     with pytest.raises(TypeError, match="Shallow brings no explanation along; use a neural") as caught:
         quick("built-in").fit(Shallow(), graphs)
@@ -224,12 +250,19 @@ def test_references_ask_for_no_network(name: str, graphs: GraphSet) -> None:
 
 
 BAD = [
-    ("gnn-explainer", {"steps": 0}, "steps must be positive, got 0"),
-    ("gnn-explainer", {"size_weight": -1}, "size_weight must not be negative, got -1"),
+    ("gnn-explainer", {"steps": 0}, "steps must be a whole number of at least 1, got 0"),
+    ("gnn-explainer", {"steps": "many"}, "steps must be a whole number of at least 1, got 'many'"),
+    ("gnn-explainer", {"size_weight": -1}, r"size_weight must lie in \[0, inf\), got -1"),
+    ("gnn-explainer", {"learning_rate": np.inf}, r"learning_rate must lie in \(0, inf\), got inf"),
     ("pg-explainer", {"temperatures": (0, 1)}, "temperatures must be two positive numbers"),
+    ("pg-explainer", {"temperatures": 3}, "temperatures must be two positive numbers, got 3"),
+    ("pg-explainer", {"hidden": 2.5}, "hidden must be a whole number of at least 1, got 2.5"),
+    ("rc-explainer", {"max_edges": 2.5}, "max_edges must be a whole number of at least 1, got 2.5"),
     ("rc-explainer", {"beam": 3}, "beam must be one of 1, 2, 4, 8, 16, got 3"),
     ("orphicx", {"encoder": "mlp"}, "encoder must be one of 'gcn', 'gat', 'gin', got 'mlp'"),
-    ("gradient", {"batch_size": 0}, "batch_size must be positive, got 0"),
+    ("orphicx", {"hidden": 8}, r"hidden must be positive layer widths such as \(64, 64\), got 8"),
+    ("gradient", {"batch_size": 2.5}, "batch_size must be a whole number of at least 1, got 2.5"),
+    ("random", {"random_state": -1}, "random_state must not be negative, got -1"),
 ]
 
 
@@ -242,8 +275,10 @@ def test_bad_parameters_are_refused_by_name(
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"name must be one of 'gnn-explainer', .*, got 'lime'"):
+    with pytest.raises(ValueError, match=r"no explainer 'lime'. There are gnn-explainer, pg-explainer"):
         make_explainer("lime")
+    with pytest.raises(ValueError, match="no explainer 'GNNExplainer'; did you mean 'gnn-explainer'"):
+        make_explainer("GNNExplainer")
     with pytest.raises(ValueError, match="'gnn-explainer' has no parameter 'step'; did you mean 'steps'"):
         make_explainer("gnn-explainer", step=3)
 
@@ -283,6 +318,22 @@ def test_the_gradient_is_that_of_finite_differences(models: dict[str, Any], grap
     slope = torch.stack([log_prob(weights + s)[chosen] - log_prob(weights - s)[chosen] for s in step]).abs()
     found = quick("gradient").fit(models["gcn"], graphs).explain(graph).edge_weights[0]
     np.testing.assert_allclose(found, slope / slope.max(), atol=0.02)
+
+
+def test_a_sure_network_has_the_gradient_of_an_unsure_one(graphs: GraphSet) -> None:
+    model = CLASSIFIERS["gcn"]().fit(graphs)
+    unsure = quick("gradient").fit(model, graphs).explain(graphs)
+    with torch.no_grad():
+        for parameter in model.network_.classifier.head[-1].parameters():
+            parameter.mul_(1e5)
+    assert (model.predict_proba(graphs).max(1) == 1).all()
+    assert_close(unsure, quick("gradient").fit(model, graphs).explain(graphs))
+
+
+def test_rounding_errors_are_no_gradient() -> None:
+    motifs = make_ba2motifs(20, random_state=0)  # node features are equal: attention sees no edge
+    model = CLASSIFIERS["gat"]().fit(motifs)
+    assert not np.concatenate(quick("gradient").fit(model, motifs).explain(motifs).edge_weights).any()
 
 
 # -------------------------------------------------- each is recognisably its paper's

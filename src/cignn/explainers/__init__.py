@@ -31,7 +31,7 @@ EXPLAINERS: dict[str, type[Explainer]] = {
 def make_explainer(name: str, **params: object) -> Explainer:
     """Make an explainer by its name in `EXPLAINERS`: ``make_explainer("gnn-explainer", steps=300)``."""
     if name not in EXPLAINERS:
-        raise ValueError(f"name must be one of {', '.join(map(repr, EXPLAINERS))}, got {name!r}.")
+        raise ValueError(f"there is no explainer {name!r}{nearest(name, EXPLAINERS)}")
     known = EXPLAINERS[name]._get_param_names()
     for param in params:
         if param not in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,11 +13,12 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state
 from torch import nn
 
 from cignn._progress import track
+from cignn.datasets._random import as_random_state
 from cignn.estimators.labels import check_graphs
+from cignn.estimators.presets import whole, within
 from cignn.explainers.edges import EdgeBatch
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -56,8 +58,9 @@ class Explainer(BaseEstimator, ABC):
                 f"this {type(estimator).__name__} is not fitted yet; fit it, then explain it."
             )
         self._check(estimator)
+        estimator.predict(graphs[:1])  # says in its own words what does not fit
         self.estimator_ = estimator
-        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.seed_ = int(as_random_state(self.random_state).randint(2**31 - 1))
         graphs = graphs.with_features(getattr(estimator, "feature_names_", None))
         with seeded(self.seed_, device_of(estimator)):
             self._fit(graphs)
@@ -108,11 +111,15 @@ class NetworkExplainer(Explainer):
         return self.estimator_.network_
 
     def _check(self, estimator: Any) -> None:
+        if has_network(getattr(estimator, "best_estimator_", None)):
+            raise TypeError(
+                f"a {type(estimator).__name__} is explained by its best: fit(search.best_estimator_, graphs)."
+            )
         if not has_network(estimator):
             raise TypeError(
                 f"{type(self).__name__} explains networks, {type(estimator).__name__} has none; {ADVICE}."
             )
-        positive(self, "batch_size")
+        check_params(self, whole_numbers=("batch_size",))
 
     @abstractmethod
     def _weigh(self, edges: EdgeBatch) -> torch.Tensor:
@@ -183,17 +190,17 @@ def frozen(network: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(needed)
 
 
-def positive(explainer: Explainer, *names: str) -> None:
-    """Refuse parameters that are not positive numbers."""
-    for name in names:
-        value = getattr(explainer, name)
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, got {value!r}.")
-
-
-def not_negative(explainer: Explainer, *names: str) -> None:
-    """Refuse parameters below zero."""
-    for name in names:
-        value = getattr(explainer, name)
-        if not value >= 0:
-            raise ValueError(f"{name} must not be negative, got {value!r}.")
+def check_params(
+    explainer: Explainer,
+    whole_numbers: Sequence[str] = (),
+    positive: Sequence[str] = (),
+    not_negative: Sequence[str] = (),
+) -> None:
+    """Refuse parameters that are not whole numbers of at least 1, positive, or not negative."""
+    params = explainer.get_params(deep=False)
+    for name in whole_numbers:
+        whole(params, name, 1)
+    for name in positive:
+        within(params, name, 0, math.inf)
+    for name in not_negative:
+        within(params, name, 0, math.inf, include_low=True)

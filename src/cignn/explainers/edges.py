@@ -72,10 +72,11 @@ class EdgeBatch:
         """(b,) one value per graph → (e,) one per edge."""
         return values[self.graph]
 
-    def relative(self, values: Tensor) -> Tensor:
-        """(e,) values of at least 0 divided by the largest of their graph."""
+    def relative(self, values: Tensor, least: float = 0.0) -> Tensor:
+        """(e,) values of at least 0 divided by the largest of their graph, where that is above ``least``."""
         largest = values.new_zeros(len(self.batch)).scatter_reduce(0, self.graph, values, "amax")
-        return values / self.count(largest.clamp(min=torch.finfo(values.dtype).tiny))
+        largest = torch.where(largest > least, largest, torch.inf)
+        return values / self.count(largest)
 
     def noise(self, seed: int, normal: bool = False, copies: int = 1) -> Tensor:
         """(copies · e,) chance numbers, uniform or standard normal, of each graph's own generator."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cignn.explainers.base import NetworkExplainer, not_negative, positive
+from cignn.explainers.base import NetworkExplainer, check_params
 from cignn.explainers.edges import EdgeBatch
 
 
@@ -47,8 +47,7 @@ class GNNExplainer(NetworkExplainer):
 
     def _check(self, estimator: Any) -> None:
         super()._check(estimator)
-        positive(self, "steps", "learning_rate")
-        not_negative(self, "size_weight", "entropy_weight")
+        check_params(self, ("steps",), ("learning_rate",), ("size_weight", "entropy_weight"))
 
     def _weigh(self, edges: EdgeBatch) -> Tensor:
         network, batch = self.network_, edges.batch

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cignn.explainers.base import NetworkExplainer, device_of, frozen, not_negative, positive, seeded
+from cignn.estimators.presets import choice, widths
+from cignn.explainers.base import NetworkExplainer, check_params, device_of, frozen, seeded
 from cignn.explainers.edges import EdgeBatch
 from cignn.explainers.gnn_explainer import binary_entropy
 from cignn.graphs import GraphBatch, GraphSet
@@ -83,10 +84,15 @@ class OrphicX(NetworkExplainer):
 
     def _check(self, estimator: Any) -> None:
         super()._check(estimator)
-        positive(self, "n_causal", "n_noncausal", "epochs", "learning_rate", "n_draws", "train_batch_size")
-        not_negative(self, "flow_weight", "reconstruction", "kl_weight", "size_weight", "entropy_weight")
-        if self.encoder not in LAYERS:
-            raise ValueError(f"encoder must be one of {', '.join(map(repr, LAYERS))}, got {self.encoder!r}.")
+        check_params(
+            self,
+            ("n_causal", "n_noncausal", "epochs", "n_draws", "train_batch_size"),
+            ("learning_rate",),
+            ("flow_weight", "reconstruction", "kl_weight", "size_weight", "entropy_weight"),
+        )
+        params = self.get_params(deep=False)
+        choice(params, "encoder", LAYERS)
+        widths(params, "hidden")
 
     def _fit(self, graphs: GraphSet) -> None:
         batches = [self._edges(graphs, index) for index in graphs.batch_indices(self.train_batch_size, True)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cignn.explainers.base import NetworkExplainer, frozen, not_negative, positive
+from cignn.explainers.base import NetworkExplainer, check_params, frozen
 from cignn.explainers.edges import EdgeBatch
 from cignn.graphs import GraphSet
 
@@ -55,9 +56,13 @@ class PGExplainer(NetworkExplainer):
 
     def _check(self, estimator: Any) -> None:
         super()._check(estimator)
-        positive(self, "epochs", "learning_rate", "hidden", "train_batch_size")
-        not_negative(self, "size_weight", "entropy_weight")
-        if len(self.temperatures) != 2 or min(self.temperatures) <= 0:
+        whole_numbers = ("epochs", "hidden", "train_batch_size")
+        check_params(self, whole_numbers, ("learning_rate",), ("size_weight", "entropy_weight"))
+        try:
+            first, last = map(float, self.temperatures)
+        except (TypeError, ValueError):
+            first = last = math.nan
+        if not 0 < min(first, last) <= max(first, last) < math.inf:
             raise ValueError(f"temperatures must be two positive numbers, got {self.temperatures!r}.")
 
     def _fit(self, graphs: GraphSet) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cignn.explainers.addition import Policy, Problem
-from cignn.explainers.base import NetworkExplainer, frozen, not_negative, positive
+from cignn.explainers.base import NetworkExplainer, check_params, frozen
 from cignn.explainers.edges import EdgeBatch
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -68,8 +68,8 @@ class RCExplainer(NetworkExplainer):
 
     def _check(self, estimator: Any) -> None:
         super()._check(estimator)
-        positive(self, "max_edges", "epochs", "learning_rate", "hidden", "train_batch_size")
-        not_negative(self, "discount", "entropy_weight")
+        whole_numbers = ("max_edges", "epochs", "hidden", "train_batch_size")
+        check_params(self, whole_numbers, ("learning_rate",), ("discount", "entropy_weight"))
         if self.beam not in BEAMS:
             raise ValueError(f"beam must be one of {', '.join(map(str, BEAMS))}, got {self.beam!r}.")
 
