@@ -7,9 +7,11 @@ import itertools
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from torch_geometric.explain import characterization_score as pyg_characterisation
 
-from cignn import Explanations, GraphSet
+from cignn import CohortClassifier, Explanations, GraphSet
 from cignn.evaluation import (
     agreement,
     agreement_table,
@@ -93,6 +95,7 @@ def test_the_heaviest_edges_are_counted_up() -> None:
     assert heaviest_edges(explanations, 1.0)[0].all()
     for share in (0.1, 0.3, 0.7):  # no rounding error adds an edge
         assert heaviest_edges(Explanations(paths(), FALLING), share)[0].sum() == round(10 * share)
+    assert heaviest_edges(explanations[[]], 0.3) == []
     with pytest.raises(ValueError, match=r"share must lie in \[0, 1\], got 1.5"):
         heaviest_edges(explanations, 1.5)
 
@@ -169,6 +172,16 @@ def test_fidelity_worked_out_by_hand() -> None:
         fidelity(model, explanations, kind="logit")
 
 
+def test_what_takes_a_cohort_is_scored_by_its_classifier() -> None:
+    explanations = Explanations(paths(), FALLING)
+    pipe = make_pipeline("passthrough", MeanDifference())
+    for score in (fidelity, explanation_accuracy, removal_curve):
+        with pytest.raises(TypeError, match=r"a Pipeline is scored by its classifier, .*: pass pipe\[-1\]"):
+            score(pipe, explanations)
+        with pytest.raises(TypeError, match=r"a CohortClassifier is scored .*: pass model\.classifier_"):
+            score(CohortClassifier(), explanations)
+
+
 def test_characterisation_is_pyg_s() -> None:
     import torch
 
@@ -179,6 +192,7 @@ def test_characterisation_is_pyg_s() -> None:
     # harmonic mean of 1/2 and 4/5
     assert characterisation_score(0.5, 0.2) == pytest.approx(2 / (2 + 5 / 4))
     np.testing.assert_allclose(characterisation_score(np.array([0.0, -0.1, 1]), np.array([0, 0.5, 1])), 0)
+    assert np.isnan(characterisation_score(np.array([np.nan, 0.5]), np.array([0.5, np.nan]))).all()
     with pytest.raises(ValueError, match="weights must be positive"):
         characterisation_score(0.5, 0.5, 0, 1)
 
@@ -211,6 +225,8 @@ def test_overlap_worked_out_by_hand() -> None:
     np.testing.assert_allclose(top_overlap(first, second, 10), [1, 3 / 5])  # all ten: half of them count
     empty = Explanations(GraphSet.from_arrays([np.zeros((3, 3))]), [[]])
     assert np.isnan(top_overlap(empty, empty)[0])
+    with pytest.raises(ValueError, match=r"k must be a whole number of at least 1, got 2\.5"):
+        top_overlap(first, second, 2.5)  # type: ignore[arg-type]
     both = agreement(first, second, 4)
     np.testing.assert_allclose(both.top_overlap, [1, 0.5])
     table = agreement_table({"a": first, "b": second, "c": first}, 4)
@@ -230,6 +246,20 @@ def test_stability_is_the_mean_over_pairs() -> None:
         stability([runs[0], Explanations(paths(), FALLING)])
 
 
+def test_explanations_of_other_graphs_are_not_compared() -> None:
+    path, star = paths(1, 3), np.zeros((4, 4))
+    star[0, 1:] = star[1:, 0] = 1
+    of_path = Explanations(path, [[0.1, 0.2, 0.3]])
+    of_star = Explanations(GraphSet.from_arrays([star]), [[0.1, 0.2, 0.3]])
+    for compare in (rank_correlation, top_overlap, agreement):
+        with pytest.raises(ValueError, match="same graphs, graph 0 has other edges in one than in the other"):
+            compare(of_path, of_star)
+    brains = Explanations(paths(2, 3, True, meta={"subject": ["ann", "bob"]}), [[0.1, 0.2, 0.3]] * 2)
+    with pytest.raises(ValueError, match="graph 0 is of ann in one and of bob in the other"):
+        stability([brains, brains[::-1]])
+    np.testing.assert_allclose(rank_correlation(brains, brains[:]), 1)
+
+
 class MeanDifference(ClassifierMixin, BaseEstimator):
     """Explains every graph by |difference of the classes' mean weights|, edge by edge."""
 
@@ -246,6 +276,13 @@ class MeanDifference(ClassifierMixin, BaseEstimator):
     def explain(self, X: GraphSet) -> Explanations:
         scale = self.difference_.max()
         return Explanations(X, [self.difference_[tuple(X.edges(i).T)] / scale for i in range(len(X))])
+
+
+class NeverTrains(MeanDifference):
+    """A training that would take hours."""
+
+    def fit(self, X: GraphSet, y: np.ndarray | None = None) -> MeanDifference:
+        raise AssertionError("trained for nothing")
 
 
 def test_labels_permuted_explain_nothing() -> None:
@@ -267,5 +304,9 @@ def test_labels_permuted_explain_nothing() -> None:
     blind = MeanDifference().fit(graphs, rng.permutation(y))  # a model that learnt nothing is found out
     found = label_permutation_check(blind, graphs, graphs[:5])
     assert found.roc_auc.mean() < 0.8
+    made = label_permutation_check(model, graphs, graphs[:5], random_state=np.random.default_rng(0))
+    assert (made.permuted_roc_auc != check.permuted_roc_auc).any()
+    with pytest.raises(NotFittedError, match="not fitted yet; fit it, then explain it"):
+        label_permutation_check(NeverTrains(), graphs)  # before the clone is trained
     with pytest.raises(ValueError, match="no labels to permute; pass y"):
         label_permutation_check(model, graphs.with_y(None))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
+from cignn.datasets._random import as_random_state
 from cignn.evaluation.explanation import explanation_roc_auc
 from cignn.evaluation.faithfulness import edge_ranks
 from cignn.explanations import Explanations
@@ -52,8 +53,8 @@ def top_overlap(first: Explanations, second: Explanations, k: int = 10) -> np.nd
 
     Graphs with fewer than k edges count half of theirs: all would always overlap.
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}.")
+    if not isinstance(k, Integral) or k < 1:
+        raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
     _check_same_graphs(first, second)
     counts = first.graphs.n_edges
     places = np.where(counts > k, k, (counts + 1) // 2)
@@ -116,9 +117,9 @@ def label_permutation_check(
         raise ValueError("the graphs carry no labels to permute; pass y.")
     explained = graphs if explained is None else explained
     explainer = make_explainer("built-in") if explainer is None else explainer
-    shuffled = check_random_state(random_state).permutation(labels)
+    own = clone(explainer).fit(estimator, graphs).explain(explained)  # says first what does not fit
+    shuffled = as_random_state(random_state).permutation(labels)
     blind = clone(estimator).fit(graphs, shuffled)
-    own = clone(explainer).fit(estimator, graphs).explain(explained)
     permuted = clone(explainer).fit(blind, graphs).explain(explained)
     areas = [None, None] if explained.edge_truth is None else map(explanation_roc_auc, (own, permuted))
     return PermutationCheck(agreement(own, permuted, k), *areas)
@@ -140,11 +141,21 @@ def _mean(values: np.ndarray) -> float:
 def _check_same_graphs(first: Explanations, second: Explanations) -> None:
     if len(first) != len(second):
         raise ValueError(f"explanations must be of the same graphs, got {len(first)} and {len(second)}.")
-    differ = first.graphs.n_edges != second.graphs.n_edges
-    if differ.any():
-        i = int(differ.argmax())
-        counts = first.graphs.n_edges[i], second.graphs.n_edges[i]
-        raise ValueError(
-            f"explanations must be of the same graphs, graph {i} has {counts[0]} edges in one "
-            f"and {counts[1]} in the other."
-        )
+    a, b = first.graphs, second.graphs
+    if a is b:
+        return
+    for i in range(len(a)):
+        if a.n_edges[i] != b.n_edges[i]:
+            difference = f"has {a.n_edges[i]} edges in one and {b.n_edges[i]} in the other"
+        elif not np.array_equal(a.edges(i), b.edges(i)):
+            difference = "has other edges in one than in the other"
+        elif _subject(a, i) != _subject(b, i) and None not in (_subject(a, i), _subject(b, i)):
+            difference = f"is of {_subject(a, i)} in one and of {_subject(b, i)} in the other"
+        else:
+            continue
+        raise ValueError(f"explanations must be of the same graphs, graph {i} {difference}.")
+
+
+def _subject(graphs: GraphSet, i: int) -> str | None:
+    """Whose graph it is, where that is known."""
+    return str(graphs.meta["subject"][i]) if "subject" in graphs.meta else None

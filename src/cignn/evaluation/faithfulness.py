@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.pipeline import Pipeline
 
+from cignn.datasets._random import as_random_state
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
@@ -93,7 +94,7 @@ def _first(explanations: Explanations, ranks: np.ndarray, share: float) -> list[
 
 
 def _split(flat: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
-    return np.split(flat, np.cumsum(counts)[:-1])
+    return np.split(flat, np.cumsum(counts)[:-1])[: len(counts)]
 
 
 def _checked_share(share: float) -> float:
@@ -138,9 +139,9 @@ def fidelity(
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}.")
     graphs, keep = _some(explanations), heaviest_edges(explanations, share)
-    before = classifier.predict_proba(graphs)
-    rest = classifier.predict_proba(graphs.with_edges([~mask for mask in keep]))
-    alone = classifier.predict_proba(graphs.with_edges(keep))
+    before = _ask(classifier, graphs)
+    rest = _ask(classifier, graphs.with_edges([~mask for mask in keep]))
+    alone = _ask(classifier, graphs.with_edges(keep))
     label = before.argmax(1)
     if kind == "label":
         return Fidelity(*((after.argmax(1) != label).astype(float) for after in (rest, alone)))
@@ -151,7 +152,7 @@ def fidelity(
 def characterisation_score(
     plus: float | np.ndarray, minus: float | np.ndarray, plus_weight: float = 0.5, minus_weight: float = 0.5
 ) -> Any:
-    """The weighted harmonic mean of fidelity+ and 1 − fidelity−; 0 where either is not above 0.
+    """The weighted harmonic mean of fidelity+ and 1 − fidelity−; 0 where either is not above 0, NaN stays.
 
     plus, minus : numbers or (g,). Give it means over graphs: a mean of harmonic means is dominated by zeros.
     """
@@ -161,7 +162,7 @@ def characterisation_score(
     good = (kept > 0) & (lost > 0)
     kept_, lost_ = np.where(good, kept, 1), np.where(good, lost, 1)
     score = (plus_weight + minus_weight) / (plus_weight / kept_ + minus_weight / lost_)
-    return np.where(good, score, 0.0)[()]
+    return np.where(good, score, 0.0 * (kept + lost))[()]
 
 
 def sparsity(explanations: Explanations, threshold: float | None = 0.5) -> np.ndarray:
@@ -190,7 +191,7 @@ def removal_curve(
     if n_random < 1:
         raise ValueError(f"n_random must be at least 1, got {n_random}.")
     shares_ = np.array([_checked_share(share) for share in shares])
-    rng = check_random_state(random_state)
+    rng = as_random_state(random_state)
     counts = explanations.graphs.n_edges
     target = _targets(classifier, explanations, y)
     orders = [edge_ranks(explanations)]
@@ -231,7 +232,7 @@ def probabilities_without(
             yield whole
         else:
             left = explanations.graphs.with_edges([~mask for mask in gone])
-            yield np.asarray(classifier.predict_proba(left))
+            yield np.asarray(_ask(classifier, left))
 
 
 def _targets(classifier: Classifier, explanations: Explanations, y: np.ndarray | None) -> np.ndarray:
@@ -248,7 +249,16 @@ def _targets(classifier: Classifier, explanations: Explanations, y: np.ndarray |
 
 
 def _classes(classifier: Classifier, graphs: GraphSet) -> np.ndarray:
-    return classifier.predict_proba(graphs).argmax(1)
+    return _ask(classifier, graphs).argmax(1)
+
+
+def _ask(classifier: Classifier, graphs: GraphSet) -> np.ndarray:
+    """(g, classes) probabilities; explained graphs are those the last step of a pipeline sees."""
+    kind = type(classifier)
+    if hasattr(kind, "to_graphs") or (isinstance(classifier, Pipeline) and len(classifier) > 1):
+        last = "model.classifier_" if hasattr(kind, "to_graphs") else "pipe[-1]"
+        raise TypeError(f"a {kind.__name__} is scored by its classifier, which sees the graphs: pass {last}.")
+    return classifier.predict_proba(graphs)
 
 
 def _some(explanations: Explanations) -> GraphSet:
