@@ -117,6 +117,25 @@ def test_the_same_seed_explains_alike_and_the_network_stays(
 
 
 @every_explainer
+def test_it_does_not_matter_how_the_network_was_left(
+    name: str, models: dict[str, Any], graphs: GraphSet
+) -> None:
+    model = model_for(name, models)
+    expected = quick(name).fit(model, graphs).explain(graphs)
+    before = {key: value.clone() for key, value in model.network_.state_dict().items()}
+    model.network_.train()
+    try:
+        with torch.no_grad():
+            found = quick(name).fit(model, graphs).explain(graphs)
+        assert model.network_.training
+    finally:
+        model.network_.eval()
+    assert_close(expected, found)
+    np.testing.assert_array_equal(expected.predictions, found.predictions)
+    assert all(torch.equal(before[key], value) for key, value in model.network_.state_dict().items())
+
+
+@every_explainer
 def test_an_explanation_does_not_depend_on_its_company(
     name: str, models: dict[str, Any], graphs: GraphSet
 ) -> None:
@@ -272,6 +291,25 @@ def test_bad_parameters_are_refused_by_name(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         quick(name, **params).fit(models["gin"], graphs)
+
+
+def test_parameters_are_checked_again_when_they_change(models: dict[str, Any], graphs: GraphSet) -> None:
+    explainer = quick("gnn-explainer").fit(models["gin"], graphs).set_params(steps=-1)
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 1, got -1"):
+        explainer.explain(graphs)
+
+
+def test_rewards_and_flows_say_what_does_not_fit(models: dict[str, Any], graphs: GraphSet) -> None:
+    wider = GraphSet.from_arrays([graphs[0].weights], [np.ones((5, 4))])
+    asked = {
+        "rc-explainer": lambda e, g: e.reward(Explanations(g, [np.ones(n) for n in g.n_edges])),
+        "orphicx": lambda e, g: e.information_flow(g),
+    }
+    for name, ask in asked.items():
+        with pytest.raises(NotFittedError, match=r"not fitted yet; call fit\(estimator, graphs\)"):
+            ask(quick(name), graphs)
+        with pytest.raises(ValueError, match="graphs have 4 node features, GNNClassifier expects 3"):
+            ask(quick(name).fit(models["gin"], graphs), wider)
 
 
 def test_unknown_names_are_refused() -> None:

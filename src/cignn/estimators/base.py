@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -223,9 +224,21 @@ class NeuralGraphClassifier(GraphClassifier):
         """Pass graphs through the network in batches, in any order, and give ``read``'s rows in theirs."""
         device = next(self.network_.parameters()).device
         rows = np.empty((len(graphs), width), np.float64)
-        for index in graphs.batch_indices(self.settings_["batch_size"]) if len(graphs) else []:
-            rows[index] = read(self.network_(graphs.batch(index).to(device))).double().cpu().numpy()
+        with at_rest(self.network_):
+            for index in graphs.batch_indices(self.settings_["batch_size"]) if len(graphs) else []:
+                rows[index] = read(self.network_(graphs.batch(index).to(device))).double().cpu().numpy()
         return rows
+
+
+@contextmanager
+def at_rest(network: nn.Module) -> Iterator[None]:
+    """Keep dropout, noise and batch statistics out of what is asked inside, whatever mode it was left in."""
+    training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(training)
 
 
 def resolve_device(device: Any) -> torch.device:

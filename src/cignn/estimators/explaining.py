@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from cignn.estimators.base import NeuralGraphClassifier
+from cignn.estimators.base import NeuralGraphClassifier, at_rest
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
@@ -23,7 +23,8 @@ class ExplainingClassifier(NeuralGraphClassifier):
         weights: list[np.ndarray] = [np.empty(0)] * len(X)
         predictions = np.empty(len(X), np.int64)
         for index in X.batch_indices(self._batch_size(X)) if len(X) else []:
-            out = self.network_.explain(X.batch(index).to(device))  # type: ignore[operator]
+            with at_rest(self.network_):
+                out = self.network_.explain(X.batch(index).to(device))  # type: ignore[operator]
             predictions[index] = out.logits.argmax(1).cpu().numpy()
             for i, found in zip(index, out.edge_weights.cpu().numpy(), strict=True):
                 source, target = X.edges(i).T

@@ -17,6 +17,7 @@ from torch import nn
 
 from cignn._progress import track
 from cignn.datasets._random import as_random_state
+from cignn.estimators.base import at_rest
 from cignn.estimators.labels import check_graphs
 from cignn.estimators.presets import whole, within
 from cignn.explainers.edges import EdgeBatch
@@ -58,25 +59,29 @@ class Explainer(BaseEstimator, ABC):
                 f"this {type(estimator).__name__} is not fitted yet; fit it, then explain it."
             )
         self._check(estimator)
-        estimator.predict(graphs[:1])  # says in its own words what does not fit
+        graphs = read_by(estimator, graphs)
         self.estimator_ = estimator
         self.seed_ = int(as_random_state(self.random_state).randint(2**31 - 1))
-        graphs = graphs.with_features(getattr(estimator, "feature_names_", None))
         with seeded(self.seed_, device_of(estimator)):
             self._fit(graphs)
         return self
 
     def explain(self, graphs: GraphSet) -> Explanations:
         """Weigh every edge of every graph for the class the estimator predicts."""
+        graphs = self._seen(graphs)
+        if not len(graphs):
+            return Explanations(graphs, [], np.empty(0, self.estimator_.classes_.dtype))
+        return self._explain(graphs)
+
+    def _seen(self, graphs: GraphSet) -> GraphSet:
+        """Return graphs as the estimator reads them; refuse what cannot be explained."""
         if not hasattr(self, "estimator_"):
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted yet; call fit(estimator, graphs)."
             )
         check_graphs(graphs)
-        if not len(graphs):
-            return Explanations(graphs, [], np.empty(0, self.estimator_.classes_.dtype))
-        self.estimator_.predict(graphs[:1])  # says in its own words what does not fit
-        return self._explain(graphs.with_features(getattr(self.estimator_, "feature_names_", None)))
+        self._check(self.estimator_)  # parameters may have changed since
+        return read_by(self.estimator_, graphs)
 
     def _check(self, estimator: Any) -> None:
         """Refuse an estimator this method cannot explain, and parameters that make no sense."""
@@ -162,6 +167,13 @@ def _refuse_wrapped(estimator: Any) -> None:
     raise TypeError(f"a {kind.__name__} is explained by its classifier and the graphs it sees: {parts}.")
 
 
+def read_by(estimator: Any, graphs: GraphSet) -> GraphSet:
+    """Graphs with the node features an estimator reads; those it cannot read it refuses in its own words."""
+    if len(graphs):
+        estimator.predict(graphs[:1])
+    return graphs.with_features(getattr(estimator, "feature_names_", None))
+
+
 def device_of(estimator: Any) -> torch.device:
     """Where the network of a classifier lies; the CPU where it has none."""
     network = getattr(estimator, "network_", None)
@@ -180,12 +192,11 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 def frozen(network: nn.Module) -> Iterator[None]:
     """Let gradients pass through ``network`` but not into it: its weights stay and need none."""
     wanted = [(p, p.requires_grad) for p in network.parameters()]
-    training = network.training
-    network.eval().requires_grad_(False)
+    network.requires_grad_(False)
     try:
-        yield
+        with at_rest(network), torch.enable_grad():
+            yield
     finally:
-        network.train(training)
         for parameter, needed in wanted:
             parameter.requires_grad_(needed)
 

@@ -155,6 +155,7 @@ class OrphicX(NetworkExplainer):
         the class predicted on the whole graph and the class the model then reads. The most that can flow is
         the entropy of the predicted classes.
         """
+        graphs = self._seen(graphs)
         n_classes = len(self.estimator_.classes_)
         joint = torch.zeros(2, n_classes, n_classes, dtype=torch.float64)
         with frozen(self.network_), seeded(self.seed_, device_of(self.estimator_)):

@@ -76,10 +76,9 @@ class RCExplainer(NetworkExplainer):
     # ---------------------------------------------------------------- learning
 
     def _fit(self, graphs: GraphSet) -> None:
-        batches = [
-            self._problem(graphs, index)
-            for index in self._batches(graphs, self.train_batch_size, self.max_edges, True)
-        ]
+        indices = self._batches(graphs, self.train_batch_size, self.max_edges, True)
+        with frozen(self.network_):
+            batches = [self._problem(graphs, index) for index in indices]
         h = batches[0].h
         self.policy_ = Policy(h.shape[-1], len(self.estimator_.classes_), self.hidden).to(h.device)
         optimiser = torch.optim.Adam(self.policy_.parameters(), lr=self.learning_rate, fused=True)
@@ -196,7 +195,7 @@ class RCExplainer(NetworkExplainer):
 
         What the search maximises, asked again of any explanations of the same network.
         """
-        graphs = explanations.graphs
+        graphs = self._seen(explanations.graphs)
         rewards = torch.empty(len(graphs))
         with frozen(self.network_), torch.no_grad():
             for index in graphs.batch_indices(self.batch_size):
