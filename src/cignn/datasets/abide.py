@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._random import RandomState, as_generator
 from cignn._words import name_some
-from cignn.datasets._random import RandomState, as_generator
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.cohort_checks import checks_from, logger

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cignn.datasets._random import RandomState, as_generator
+from cignn._random import RandomState, as_generator
 from cignn.graphs import GraphSet
 
 MOTIF_NODES = 5

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
-from cignn.datasets._random import RandomState, as_generator
+from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
 

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from cignn.datasets._random import as_random_state
+from cignn._random import as_random_state
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
 from cignn.estimators.classifier import GraphClassifier, size_of
 from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
 
-from cignn.datasets._random import as_random_state
+from cignn._random import as_random_state
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.features import connectivity_vector, graph_statistics
 from cignn.estimators.labels import class_codes, class_weights, labelled

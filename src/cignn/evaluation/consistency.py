@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.stats import rankdata
 from sklearn.base import clone
 
-from cignn.datasets._random import as_random_state
+from cignn._random import as_random_state
 from cignn.evaluation.explanation import explanation_roc_auc
 from cignn.evaluation.faithfulness import edge_ranks
 from cignn.explanations import Explanations

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from cignn.datasets._random import as_random_state
+from cignn._random import as_random_state
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 

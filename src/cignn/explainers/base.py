@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from torch import nn
 
 from cignn._progress import track
-from cignn.datasets._random import as_random_state
+from cignn._random import as_random_state
 from cignn.estimators.base import at_rest
 from cignn.estimators.labels import check_graphs
 from cignn.estimators.presets import whole, within
