@@ -82,6 +82,11 @@ def test_a_summary_counts_failures_and_leaves_explainers_apart() -> None:
     table = summary(pd.concat([results({"x": [0.5, 0.7]}), failed]))
     assert table.loc[("d", "x"), "failed"] == 1 and table.loc[("d", "x"), "accuracy"] == "0.600 ± 0.141"
     assert table.loc[("d", "z")].tolist() == ["–", 1]
+    numbers = summary(pd.concat([results({"x": [0.5, 0.7]}), failed]), as_text=False)
+    assert numbers["accuracy", "n"].tolist() == [2, 0] and numbers["accuracy", "n"].dtype == int
+    for table_of in (score_table, compare_methods):
+        with pytest.raises(ValueError, match="no scores, every task failed; the column error says why"):
+            table_of(failed)
     explained = results({"x": [0.8]}, "explanation_roc_auc", explainer="random")
     table = summary(pd.concat([results({"x": [0.5, 0.7]}), explained]))
     assert table.loc[("d", "x", ""), "accuracy"] == "0.600 ± 0.141"
@@ -93,7 +98,7 @@ def test_a_score_table_has_a_row_per_block() -> None:
     table = score_table(scores)
     assert table.columns.tolist() == ["b", "a"] and table.shape == (2, 2)
     assert score_table(scores, block=("data",)).loc["d"].tolist() == pytest.approx([0.15, 0.4])
-    with pytest.raises(ValueError, match="method 'b' has no accuracy in block"):
+    with pytest.raises(ValueError, match=r"method 'b' has no accuracy in block \(data d, .*, seed 0\);"):
         score_table(results({"a": [0.1, 0.2], "b": [0.3]}))
     with pytest.raises(ValueError, match=r"no metric 'acc'\. There are accuracy"):
         score_table(scores, "acc")
@@ -171,6 +176,16 @@ def test_ranks_refuse_what_cannot_be_ranked() -> None:
         friedman_test(TABLE[["a", "b"]])
     with pytest.raises(ValueError, match="missing scores"):
         average_ranks(TABLE.replace(0.1, math.nan))
+    with pytest.raises(ValueError, match=r"alpha must lie in \(0, 1\), got 5"):
+        nemenyi_test(TABLE, alpha=5)
+
+
+def test_means_of_the_same_scores_in_another_order_are_ties() -> None:
+    table = pd.DataFrame({"a": [0.1 + 0.2] * 3, "b": [0.3] * 3, "c": [0.0, 0.9, 0.0]})
+    assert (table["a"] != table["b"]).all(), "in the last digit"
+    assert average_ranks(table)["a"] == average_ranks(table)["b"]
+    assert friedman_test(table) == friedman_test(table.assign(a=table["b"]))
+    assert nemenyi_test(table).p_values.loc["a", "b"] == pytest.approx(1)
 
 
 # ------------------------------------------------------------------------- pairs
@@ -321,6 +336,7 @@ def test_p_values_worked_out_by_hand() -> None:
     assert permutation_p_value(0.8, [0.5, 0.8, 0.9, 0.4]) == pytest.approx(3 / 5)
     assert permutation_p_value(1.0, np.zeros(99)) == 1 / 100
     assert permutation_p_value(0.5, [math.nan, 0.1]) == 1 / 2
+    assert math.isnan(permutation_p_value(math.nan, [0.1, 0.2])), "no score is not the best one"
 
 
 def test_words_three_classes_and_a_class_that_nobody_had() -> None:

@@ -101,12 +101,17 @@ def permutation_test(
             null.append(_nanmean(np.stack(scores)))
         value = float(_means(parts, np.ones((1, n_subjects)))[metric][0])
         chance = np.concatenate(null)
-        rows.append((*names, metric, value, float(np.nanmean(chance)), permutation_p_value(value, chance)))
+        rows.append((*names, metric, value, float(_nanmean(chance)), permutation_p_value(value, chance)))
     return pd.DataFrame(rows, columns=[*_names(predictions), "metric", "value", "chance", "p_value"])
 
 
 def permutation_p_value(score: float, null: Sequence[float] | np.ndarray) -> float:
-    """(1 + how many of the null scores reach the score) / (1 + how many there are): never 0."""
+    """(1 + how many of the null scores reach the score) / (1 + how many there are): never 0.
+
+    NaN where there is no score.
+    """
+    if np.isnan(score):
+        return np.nan
     chance = np.asarray(null, float)
     chance = chance[~np.isnan(chance)]
     return float((1 + np.sum(chance >= score - 1e-9)) / (1 + len(chance)))

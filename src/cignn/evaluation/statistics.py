@@ -16,6 +16,7 @@ from scipy import stats
 from cignn.evaluation.classification import METRICS
 from cignn.evaluation.mixtures import refuse_mixtures
 
+DIGITS = 12  # to which scores are compared: means of the same numbers in another order are ties
 BLOCK = ("data", "protocol", "split", "seed")
 
 
@@ -92,6 +93,9 @@ def summary(
         table = table.reindex(table.index.union(counts.index, sort=False))
         if as_text:
             table = table.fillna("–")
+        else:
+            numbers = [(metric, "n") for metric in metrics]
+            table[numbers] = table[numbers].fillna(0).astype(int)
         table["failed"] = counts.reindex(table.index).fillna(0).astype(int)
     return table
 
@@ -121,9 +125,10 @@ def score_table(
     table = table[order]
     if table.isna().any(axis=None):
         method = table.columns[table.isna().any()][0]
-        where = table.index[table[method].isna()][0]
+        first = table.index[table[method].isna()].to_frame().iloc[0]
+        where = ", ".join(f"{name} {value}" for name, value in first.items())
         raise ValueError(
-            f"method {method!r} has no {metric} in block {where}; leave the method or the block out."
+            f"method {method!r} has no {metric} in block ({where}); leave the method or the block out."
         )
     return table
 
@@ -189,6 +194,8 @@ def nemenyi_test(table: pd.DataFrame, *, alpha: float = 0.05, higher_is_better: 
 
 def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
     """Average ranks of two methods must differ by this much: q √(k (k + 1) / 6N) (Demšar 2006)."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie in (0, 1), got {alpha}.")
     if n_methods < 2 or n_blocks < 1:
         raise ValueError(
             f"a critical difference needs at least 2 methods and 1 ranking, got {n_methods} and {n_blocks}."
@@ -285,7 +292,7 @@ def _values(table: pd.DataFrame, least_methods: int) -> np.ndarray:
         )
     if np.isnan(values).any():
         raise ValueError("the table has missing scores; leave those blocks or methods out.")
-    return values
+    return values.round(DIGITS)
 
 
 def _ordered(metrics: np.ndarray) -> list[str]:
@@ -300,8 +307,8 @@ def _check_columns(results: pd.DataFrame, *names: str) -> None:
 
 
 def _check_metric(results: pd.DataFrame, metric: str) -> None:
-    known = results["metric"].unique()
-    if not len(known):
+    known = [name for name in results["metric"].unique() if name != "error"]
+    if not known:
         raise ValueError("the results have no scores, every task failed; the column error says why.")
     if metric not in known:
         raise ValueError(f"the results have no metric {metric!r}. There are {', '.join(known)}.")
