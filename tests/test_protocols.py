@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cignn import Cohort, GraphSet
 from cignn.datasets import make_spurious_motifs
 from cignn.evaluation import PROTOCOLS, Split, make_protocol
-from cignn.evaluation.protocols import Labels, check_splits, labels_of
+from cignn.evaluation.protocols import Given, Labels, check_splits, labels_of
 
 QUICK: dict[str, dict[str, Any]] = {
     "holdout": {"repeats": 3},
@@ -244,6 +244,37 @@ def test_splits_of_ones_own_are_checked() -> None:
         check_splits([Split("x", np.array([0, 1]), np.array([], int), np.array([2, 3]))], labels)
     with pytest.raises(ValueError, match="split 'x' has nobody in its test part"):
         check_splits([Split("x", np.array([0, 1]), np.array([3]), np.array([], int))], labels)
+    with pytest.raises(ValueError, match="split 'x' has position 3 twice in its test part"):
+        check_splits([Split("x", np.array([0, 1]), np.array([], int), np.array([3, 3]))], labels)
+
+
+def test_parts_of_ones_own_splits_are_positions_or_masks() -> None:
+    labels = Labels(np.array([0, 1, 0, 1]), np.array(["a", "b", "c", "d"]))
+    wanted = Split("x", np.array([0, 1]), np.array([], int), np.array([2, 3]))
+    late = np.array([False, False, True, True])
+    for own in (wanted, Split("x", [0, 1], [], [2, 3]), Split("x", ~late, [], late)):  # type: ignore[arg-type]
+        (split,) = Given((own,)).splits(labels, 0)
+        assert split.digest() == wanted.digest() and split.validation.dtype.kind == "i"
+    for test in ([4], [-1], [2.0], late[:3], [[2, 3]]):
+        with pytest.raises(
+            ValueError, match="test part of split 'x' must be positions from 0 to 3, or a mask"
+        ):
+            Given((wanted._replace(test=np.array(test)),)).splits(labels, 0)
+    with pytest.raises(ValueError, match="2 splits are named 'x'; give each a name of its own"):
+        Given((wanted, wanted)).splits(labels, 0)
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        ([0.0, np.nan, 1.0, np.nan], "there is no label for b, d; leave out"),
+        (np.array(["HC", None, "AD", "AD"], object), "there is no label for b; leave out"),
+        (np.array(["HC", 1, "AD", "AD"], object), "labels must be of one kind, got int and str"),
+    ],
+)
+def test_labels_that_are_missing_or_of_two_kinds_are_refused(y: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        labels_of(Cohort(matrices=np.tile(np.eye(3), (4, 1, 1)), y=y, subjects=list("abcd")))
 
 
 def test_subjects_and_sites_are_read_from_cohorts_and_graphs() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from cignn._words import name_some, nearest
@@ -70,6 +71,7 @@ def labels_of(data: Any) -> Labels:
     meta = getattr(data, "meta", {})
     subjects = getattr(data, "subjects", meta.get("subject"))
     subjects = np.arange(len(y)).astype(str) if subjects is None else np.asarray(subjects).astype(str)
+    _check_labels(y, subjects)
     groups = getattr(data, "groups", None)
     own_test = None
     if groups is not None and set(np.asarray(groups).tolist()) <= {"train", "test"}:
@@ -240,15 +242,21 @@ class LeaveOneSiteOut(Protocol):
 
 @dataclass(frozen=True)
 class Given(Protocol):
-    """Splits of one's own, the same for every seed."""
+    """Splits of one's own, the same for every seed; parts are positions or masks."""
 
     name: ClassVar[str] = "given"
     given: tuple[Split, ...] = ()
 
     def splits(self, labels: Labels, seed: int) -> list[Split]:
         """The splits as they came, checked."""
-        check_splits(self.given, labels)
-        return list(self.given)
+        n = len(labels.y)
+        splits = [Split(s.name, *(_positions(s, part, n) for part in Split._fields[1:])) for s in self.given]
+        names = [split.name for split in splits]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"{len(twice)} splits are named {twice[0]!r}; give each a name of its own.")
+        check_splits(splits, labels)
+        return splits
 
     def inner_splits(self, labels: Labels, split: Split, seed: int) -> list[Split]:
         """Stratified folds of the development part."""
@@ -445,8 +453,30 @@ def _refuse_own_test(labels: Labels, name: str) -> None:
         )
 
 
+def _check_labels(y: np.ndarray, subjects: np.ndarray) -> None:
+    missing = pd.isna(y)
+    if missing.any():
+        raise ValueError(f"there is no label for {name_some(subjects[missing])}; leave out who has none.")
+    kinds = {type(label).__name__ for label in y.tolist()}
+    if "str" in kinds and len(kinds) > 1:
+        raise ValueError(f"labels must be of one kind, got {' and '.join(sorted(kinds))}; use words for all.")
+
+
+def _positions(split: Split, part: str, n: int) -> np.ndarray:
+    """One part of a split of one's own as positions; a mask marks them."""
+    index = np.asarray(getattr(split, part))
+    if index.dtype == bool and index.shape == (n,):
+        return np.flatnonzero(index)
+    if not index.size:
+        return np.empty(0, np.int64)
+    if index.ndim != 1 or index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= n:
+        want, got = f"positions from 0 to {n - 1}, or a mask of {n}", name_some(index.ravel())
+        raise ValueError(f"the {part} part of split {split.name!r} must be {want}, got {got}.")
+    return index
+
+
 def check_splits(splits: Sequence[Split], labels: Labels) -> None:
-    """Refuse splits whose parts are empty or share a subject."""
+    """Refuse splits whose parts are empty or share a subject, or that test a scan twice."""
     for split in splits:
         parts = {"train": split.train, "validation": split.validation, "test": split.test}
         names = {part: set(labels.subjects[index].tolist()) for part, index in parts.items()}
@@ -459,3 +489,8 @@ def check_splits(splits: Sequence[Split], labels: Labels) -> None:
                 raise ValueError(
                     f"split {split.name!r} has subject {min(shared)!r} in both its {a} and its {b} part."
                 )
+        tested, times = np.unique(split.test, return_counts=True)
+        if times.max() > 1:
+            raise ValueError(
+                f"split {split.name!r} has position {tested[times.argmax()]} twice in its test part."
+            )
