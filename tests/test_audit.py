@@ -223,8 +223,13 @@ def test_little_data_is_no_reason_to_fail() -> None:
     assert flagged(three) == set()
     gaps = cohort._with(covariates={"age": [np.nan] * len(cohort), "sex": [None] * len(cohort)})
     assert audit(gaps)["age → label"].severity == "unknown"
+    same = cohort._with(series=[cohort.series[0]] * len(cohort))
+    assert audit(same)["connectivity → site"].severity == "unknown"
     with pytest.raises(TypeError, match="Cohort"):
         audit(np.zeros((3, 4)))
+    assert audit(cohort, ([], [0, 1]))["subjects on both sides of a split"].severity == "fine"
+    with pytest.raises(ValueError, match="parts of a split must be positions from 0 to"):
+        audit(cohort, ([0, 1], [999]))
     with pytest.raises(ValueError, match="no"):
         audit(cohort[[]])
 

@@ -121,7 +121,7 @@ def _splits(split: Any, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
     split = list(split)
     if not split:
         raise ValueError("split is empty; give (train, test) indices or several such pairs.")
-    if not hasattr(split[0], "train") and np.ndim(split[0][0]) == 0:
+    if not hasattr(split[0], "train") and (not len(split[0]) or np.ndim(split[0][0]) == 0):
         split = [split]  # one split, not several
     out = []
     for one in split:
@@ -132,7 +132,12 @@ def _splits(split: Any, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
             raise ValueError(
                 f"a split must be (train, test) or (train, validation, test), got {len(one)} parts."
             )
-        index = [np.arange(n)[np.asarray(part)] if len(part) else np.empty(0, int) for part in one]
+        try:
+            index = [np.arange(n)[np.asarray(part)] if len(part) else np.empty(0, int) for part in one]
+        except IndexError:
+            raise ValueError(
+                f"parts of a split must be positions from 0 to {n - 1} or masks of {n}."
+            ) from None
         out.append((np.concatenate(index[:-1]), index[-1]))
     return out
 
@@ -295,7 +300,9 @@ def _from_connectivity(cohort: Cohort, vectors: np.ndarray, leaks: bool) -> list
 def _site_finding(probe: Probe | None, leaks: bool) -> Finding:
     name, measure = "connectivity → site", "balanced accuracy"
     if probe is None:
-        return Finding(name, "unknown", np.nan, measure, f"fewer than two sites of {FEWEST} subjects")
+        return Finding(
+            name, "unknown", np.nan, measure, f"fewer than two sites of {FEWEST} subjects, or all are alike"
+        )
     message = f"balanced accuracy {probe.score:.2f} (chance {probe.chance:.2f})"
     if probe.z < CLEAR or probe.score - probe.chance < SITE_NOTABLE:
         return Finding(name, "fine", probe.score, measure, message)
@@ -308,7 +315,9 @@ def _site_finding(probe: Probe | None, leaks: bool) -> Finding:
 def _motion_finding(probe: Probe | None) -> Finding:
     name, measure = "connectivity → motion", "rank correlation"
     if probe is None:
-        return Finding(name, "unknown", np.nan, measure, "mean_fd is missing or does not vary")
+        return Finding(
+            name, "unknown", np.nan, measure, "mean_fd is missing or does not vary, or all subjects are alike"
+        )
     message = f"mean_fd can be told with rank correlation {probe.score:.2f}"
     if probe.z < CLEAR or probe.score < MOTION_NOTABLE:
         return Finding(name, "fine", probe.score, measure, message)

@@ -147,11 +147,11 @@ def coded(column: Any) -> np.ndarray:
 def class_from_connectivity(vectors: np.ndarray, groups: np.ndarray) -> Probe | None:
     """Balanced accuracy of groups (n,), such as sites, told from connectivity (n, edges).
 
-    Groups of fewer than ten subjects are left out; None where fewer than two are left.
+    Groups of fewer than ten subjects are left out; None where fewer than two are left or all are alike.
     """
     _, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
     large = counts >= FEWEST
-    if large.sum() < 2:
+    if large.sum() < 2 or not np.ptp(vectors, axis=0).any():
         return None
     chosen = large[codes]
     vectors, codes = vectors[chosen], np.unique(codes[chosen], return_inverse=True)[1]
@@ -168,7 +168,7 @@ def class_from_connectivity(vectors: np.ndarray, groups: np.ndarray) -> Probe | 
 def number_from_connectivity(vectors: np.ndarray, numbers: np.ndarray) -> Probe | None:
     """Spearman correlation of numbers (n,), such as motion, with what connectivity (n, e) says of them."""
     known = np.isfinite(numbers)
-    if known.sum() < 2 * FEWEST or np.ptp(numbers[known]) == 0:
+    if known.sum() < 2 * FEWEST or np.ptp(numbers[known]) == 0 or not np.ptp(vectors, axis=0).any():
         return None
     vectors, ranks = vectors[known], stats.rankdata(numbers[known])
     model = _model(Ridge(1.0), len(ranks))
