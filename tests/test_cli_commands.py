@@ -313,6 +313,14 @@ def test_failed_tasks_are_told_with_exit_code_one(call: Call, here: Path) -> Non
     words = "evaluate my_study --methods linear-svm --combat --covariates shoe_size --out failed"
     result = call(*words.split())
     assert result.code == 1 and "1 tasks failed, first linear-svm" in result.err and "shoe_size" in result.err
+    assert list(pd.read_csv("failed/summary.csv")) == ["data", "method", "failed"]
+
+
+def test_explainers_that_explain_nothing_are_told(call: Call, here: Path) -> None:
+    words = "evaluate my_study --methods gin --set epochs=1 --explainers built-in --out unexplained"
+    result = call(*words.split())
+    assert result.code == 0 and "built-in did not explain gin: TypeError: GNNClassifier brings" in result.err
+    assert "explanations: mean" not in result.out
 
 
 def test_audit_tells_findings_and_how_serious_they_are(call: Call, here: Path) -> None:

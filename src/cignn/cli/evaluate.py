@@ -149,7 +149,7 @@ def evaluate(
         except KeyboardInterrupt:
             raise InterruptedWorkError(_kept(store, before, out)) from None
     table = summary(results, as_text=False)
-    table.columns = [" ".join(pair) for pair in table.columns]
+    table.columns = [" ".join(pair).strip() for pair in table.columns]
     table.reset_index().to_csv(out / "summary.csv", index=False)
     results.to_csv(out / "scores.csv", index=False)
     failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
@@ -218,8 +218,12 @@ def _show(results: pd.DataFrame, protocol: str) -> None:
     others = results[results["explainer"] != ""]
     if len(others):
         kept = [m for m in EXPLAINED if m in set(others["metric"])]
-        table = summary(others, kept or None, digits=2).reset_index().drop(columns="data")
-        show_table(table.rename(columns=EXPLAINED), "explanations: mean ± std over tasks")
+        if kept:
+            table = summary(others, kept, digits=2).reset_index().drop(columns="data")
+            show_table(table.rename(columns=EXPLAINED), "explanations: mean ± std over tasks")
+        failed = others[others["metric"] == "error"].drop_duplicates(["explainer", "method"])
+        for explainer, method, error in failed[["explainer", "method", "error"]].itertuples(index=False):
+            complain("note", f"{explainer} did not explain {method}: {error}")
     if protocol == "loso" and "accuracy" in metrics:
         show_table(site_table(own).reset_index(), "accuracy at each site")
     compared = _compared(results)
