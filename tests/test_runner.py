@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from cignn import Cohort, CohortClassifier, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
@@ -38,6 +39,7 @@ from cignn.evaluation import (
     permutation_test,
     runner,
     score_table,
+    store,
     summary,
     tasks,
 )
@@ -727,7 +729,19 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a class": ({"methods": {"x": Spy}}, TypeError, "method 'x' must be settings or a scikit-learn"),
     "data": ({"data": np.ones(3)}, TypeError, "data 'data' must be a GraphSet or a Cohort, got ndarray"),
     "protocol": ({"protocol": "houldout"}, ValueError, "no protocol 'houldout'; did you mean 'holdout'"),
-    "splits": ({"protocol": [1, 2]}, ValueError, "protocol must be a name, a Protocol or splits"),
+    "splits": ({"protocol": [1, 2]}, ValueError, "a name, a Protocol or splits.*got a list of int"),
+    "seeds of a kind": ({"seeds": 2.0}, ValueError, "seeds must be different whole numbers, or how many"),
+    "processes": ({"n_jobs": 0}, ValueError, "n_jobs must be a number of processes, or -1 for all cores"),
+    "threads": ({"threads": 0}, ValueError, "threads must be a whole number of at least 1, got 0"),
+    "a function without a name": (
+        {
+            "methods": {
+                "x": make_pipeline(FunctionTransformer(lambda graphs: graphs), make_estimator("lasso"))
+            }
+        },
+        ValueError,
+        "a setting is the function <lambda>, which cannot be told from others of that name; define it by def",
+    ),
     "seeds": ({"seeds": 0}, ValueError, "seeds must be different whole numbers, or how many"),
     "seed twice": ({"seeds": [1, 1]}, ValueError, "seeds must be different"),
     "explainer": ({"explainers": ["gnn"]}, ValueError, "no explainer 'gnn'. There are gnn-explainer"),
@@ -766,6 +780,45 @@ def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(ValueError, match="written by a newer cignn; upgrade"):
         Store(tmp_path / "newer")
+    (tmp_path / "other").mkdir()
+    with sqlite3.connect(tmp_path / "other" / "results.sqlite") as db:
+        db.execute("CREATE TABLE tasks (mine)")
+    db.close()
+    with pytest.raises(ValueError, match=r"a database of something else\); choose another folder"):
+        Store(tmp_path / "other")
+
+
+def test_a_store_that_another_program_holds_is_named(
+    motifs: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PATIENCE", 0.01)
+    evaluate(FEW, motifs, store=tmp_path)
+    holder = sqlite3.connect(tmp_path / "results.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(OSError, match=r"could not be written to \(database is locked\)"):
+        evaluate(FEW, motifs, seeds=2, store=tmp_path)
+    holder.close()
+    assert len(evaluate(FEW, motifs, seeds=2, store=tmp_path)["key"].unique()) == 4
+
+
+class Unsure(ClassifierMixin, BaseEstimator):
+    """Gives probabilities that are no numbers."""
+
+    def fit(self, graphs: GraphSet, y: np.ndarray) -> Unsure:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, graphs: GraphSet) -> np.ndarray:
+        return np.full((len(graphs), 2), np.nan)
+
+    def predict(self, graphs: GraphSet) -> np.ndarray:
+        return self.classes_[np.zeros(len(graphs), int)]
+
+
+def test_probabilities_that_are_no_numbers_are_a_failure_not_a_score(motifs: GraphSet) -> None:
+    with pytest.warns(TaskFailedWarning, match="probabilities of 3 of 3 predictions are NaN or infinite"):
+        table = evaluate({"unsure": Unsure()}, motifs)
+    assert table["metric"].tolist() == ["error"]
 
 
 # --------------------------------------------------------------------------- the rest

@@ -91,6 +91,9 @@ def code(
         if classes is None or given.shape != (len(y_true), len(classes)):
             want = "(predictions, classes); pass classes too" if classes is None else len(classes)
             raise ValueError(f"probabilities must have one column per class ({want}), got {given.shape}.")
+        bad = int((~np.isfinite(given)).any(1).sum())
+        if bad:
+            raise ValueError(f"probabilities of {bad} of {len(given)} predictions are NaN or infinite.")
         chances = np.zeros((len(y_true), len(labels)))
         chances[:, np.searchsorted(labels, np.asarray(classes).astype(labels.dtype))] = given
     return Coded(np.searchsorted(labels, y_true), np.searchsorted(labels, y_pred), chances, labels)

@@ -167,6 +167,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, type) or inspect.isroutine(value):
+        if inspect.isroutine(value) and "<" in value.__qualname__:  # two of them would be one task
+            raise ValueError(
+                f"a setting is the function {value.__name__}, which cannot be told from others of that name; "
+                "define it by def at the top of a module or script."
+            )
         return f"{value.__module__}.{value.__qualname__}"
     if hasattr(value, "get_params"):
         params = {k: v for k, v in value.get_params(deep=False).items() if k not in RUNNING}

@@ -103,6 +103,10 @@ def evaluate(
     named = {name: _compact(one) for name, one in resolve_data(data).items()}
     if search_metric not in METRICS:
         raise ValueError(f"search_metric must be one of {', '.join(METRICS)}, got {search_metric!r}.")
+    if not _is_whole(n_jobs) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores, got {n_jobs!r}.")
+    if not _is_whole(threads) or threads < 1:
+        raise ValueError(f"threads must be a whole number of at least 1, got {threads!r}.")
     if scheduler is not None and n_jobs != 1:
         raise ValueError("give n_jobs or scheduler, not both; a cluster has as many workers as it has.")
     tasks = plan(methods, named, protocol, seeds, explainers, search, search_metric)
@@ -175,20 +179,27 @@ def _protocol(protocol: str | Protocol | Sequence[Split]) -> Protocol:
         return make_protocol(protocol)
     splits = tuple(protocol) if isinstance(protocol, Iterable) else ()
     if not splits or not all(isinstance(split, Split) for split in splits):
+        what = f"a {type(protocol).__name__} of {type(splits[0]).__name__}" if splits else repr(protocol)
         raise ValueError(
-            f"protocol must be a name, a Protocol or splits (cignn.evaluation.Split), got {protocol!r}."
+            f"protocol must be a name, a Protocol or splits (cignn.evaluation.Split), got {what}."
         )
     return Given(splits)
 
 
 def _seeds(seeds: int | Iterable[int]) -> list[int]:
-    numbers = range(int(seeds)) if isinstance(seeds, (int, np.integer)) else list(seeds)
-    whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) and s >= 0 for s in numbers)
+    numbers: Sequence[Any] = list(seeds) if isinstance(seeds, Iterable) else []
+    if isinstance(seeds, (int, np.integer)):
+        numbers = range(int(seeds))
+    whole = all(_is_whole(seed) and seed >= 0 for seed in numbers)
     if not len(numbers) or not whole or len(set(numbers)) < len(numbers):
         raise ValueError(
             f"seeds must be different whole numbers, or how many there are to be, got {seeds!r}."
         )
     return [int(seed) for seed in numbers]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _open(status: str | None, retry_failed: bool) -> bool:

@@ -70,9 +70,13 @@ class Store:
             raise ValueError(f"{where} cannot be used as a store ({error}); choose another folder.") from None
 
     def _prepare(self) -> None:
+        # before the version: another run may make the tables meanwhile, in one step with it
+        tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version > FORMAT:
             raise ValueError(f"{self.path} was written by a newer cignn; upgrade.")
+        if tables and not version:
+            raise sqlite3.DatabaseError("a database of something else")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing, a power cut little
         if version < FORMAT:
@@ -96,8 +100,8 @@ class Store:
         scores: list[tuple] = [(key, s.explainer, s.metric, _real(s.value), None) for s in outcome.scores]
         scores += [(key, name, "error", None, error) for name, error in errors.items()]
         with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
             try:
+                self._db.execute("BEGIN IMMEDIATE")
                 known = self._db.execute("SELECT status FROM tasks WHERE key = ?", [key]).fetchone()
                 if known is None or known[0] == "failed":
                     for table in ("scores", "predictions"):  # a failure may have come after these
@@ -106,8 +110,11 @@ class Store:
                     self._insert("INSERT", "scores", scores)
                     self._insert("INSERT", "predictions", _prediction_rows(key, outcome.predictions))
                 self._db.execute("COMMIT")
-            except BaseException:
-                self._db.execute("ROLLBACK")
+            except BaseException as error:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.OperationalError):  # a full disk, or another run that hangs
+                    raise OSError(f"{self.path} could not be written to ({error}).") from None
                 raise
 
     def _insert(self, verb: str, table: str, rows: Iterable[tuple]) -> None:
