@@ -707,10 +707,10 @@ def test_two_runs_share_a_store(motifs: GraphSet, tmp_path: Path, monkeypatch: p
 
 def test_explainers_are_scored_on_the_test_graphs(motifs: GraphSet) -> None:
     methods = {"gin": GIN, "lasso": {"C": 1.0}}
-    explainers = {"random": None, "quick": {"explainer": "gnn-explainer", "steps": 2}}
+    explainers = {"random": None, "dice": "random", "quick": {"explainer": "gnn-explainer", "steps": 2}}
     table = evaluate(methods, motifs, explainers=explainers)
     scores = table[table["explainer"] != ""].set_index(["method", "explainer", "metric"])["value"]
-    for method, explainer in (("gin", "random"), ("gin", "quick"), ("lasso", "random")):
+    for method, explainer in (("gin", "random"), ("gin", "dice"), ("gin", "quick"), ("lasso", "random")):
         assert 0 < scores[method, explainer, "explanation_roc_auc"] < 1
         assert 0 <= scores[method, explainer, "explanation_accuracy"] <= 1
         assert scores[method, explainer, "milliseconds"] > 0
@@ -745,6 +745,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "seeds": ({"seeds": 0}, ValueError, "seeds must be different whole numbers, or how many"),
     "seed twice": ({"seeds": [1, 1]}, ValueError, "seeds must be different"),
     "explainer": ({"explainers": ["gnn"]}, ValueError, "no explainer 'gnn'. There are gnn-explainer"),
+    "no explainer": ({"explainers": {"x": 3}}, TypeError, "explainer 'x' must be settings or an explainer"),
     "search": ({"search": {"gin": {}}}, ValueError, "search names 'gin', which is not evaluated"),
     "grid": ({"search": {"lasso": 3}}, ValueError, "search of 'lasso' must be name → values"),
     "grid name": ({"search": {"lasso": {"c": [1]}}}, ValueError, "no parameter 'c' to search.*C"),

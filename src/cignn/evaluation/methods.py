@@ -70,7 +70,9 @@ def resolve_explainers(explainers: Methods | None) -> dict[str, Explainer]:
         if isinstance(given, Explainer):
             out[str(name)] = clone(given)
             continue
-        settings = dict(given or {})
+        if given is not None and not isinstance(given, (str, Mapping)):
+            raise TypeError(f"explainer {name!r} must be settings or an explainer, got {given!r}.")
+        settings = {"explainer": given} if isinstance(given, str) else dict(given or {})
         kind = settings.pop("explainer", name)
         if kind not in EXPLAINERS:
             raise ValueError(f"there is no explainer {kind!r}. There are {', '.join(EXPLAINERS)}.")
