@@ -324,6 +324,27 @@ def test_labels_are_permuted_over_subjects_not_scans() -> None:
     assert permutation_test(predictions(y, y)).iloc[0]["p_value"] < 0.001
 
 
+def test_labels_of_scans_before_and_after_are_permuted_within_the_subject() -> None:
+    rng = np.random.default_rng(0)
+    y, subject = np.tile([0, 1], 20), np.repeat([f"s{i}" for i in range(20)], 2)
+    both = {"subject": subject, "position": np.arange(40)}
+    told = permutation_test(predictions(y, y, **both)).iloc[0]
+    assert told["p_value"] < 0.01 and told["chance"] == pytest.approx(0.5, abs=0.02)
+    always = permutation_test(predictions(y, np.ones(40, int), **both)).iloc[0]
+    assert always["p_value"] == 1 and always["chance"] == 0.5
+    p_values = [
+        permutation_test(predictions(y, y, rng.random(40), **both), "roc_auc", n_permutations=99)["p_value"][
+            0
+        ]
+        for _ in range(100)
+    ]
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
+    with pytest.raises(ValueError, match='only the column "position" tells apart'):
+        permutation_test(predictions(y, y, subject=subject))
+    mixed = np.where(np.arange(40) < 20, y, 1)  # the others have one class
+    assert permutation_test(predictions(mixed, mixed, **both)).iloc[0]["p_value"] < 0.01
+
+
 def test_labels_are_permuted_within_a_split() -> None:
     """All of a site have one label and are called so: within a site there is nothing to permute."""
     parts = [predictions(np.full(20, k), np.full(20, k), split=str(k)) for k in (0, 1)]

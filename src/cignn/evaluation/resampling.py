@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn.estimators.subjects import classes_of
 from cignn.evaluation.classification import (
     LABEL_METRICS,
     METRICS,
@@ -28,6 +29,7 @@ class _Part(NamedTuple):
 
     coded: Coded
     subject: np.ndarray  # (n,) numbers
+    scan: np.ndarray  # (n,) numbers; without positions a subject is one scan
 
 
 def bootstrap_intervals(
@@ -77,8 +79,9 @@ def permutation_test(
 
     predictions : from `Store.predictions`. One row per method, data, protocol and settings: value, chance
     (the mean over permutations) and p_value. Labels are permuted over subjects, within a split where each is
-    tested once. Models are not trained again: exact for a single holdout, while scores of folds, whose
-    training sets share subjects, vary more than assumed here and get small p-values somewhat too often.
+    tested once; those of a subject with scans of several classes over these scans. Models are not trained
+    again: exact for a single holdout, while scores of folds, whose training sets share subjects, vary more
+    than assumed here and get small p-values somewhat too often.
     """
     _known_metrics([metric], RESAMPLED)
     rows = []
@@ -86,18 +89,24 @@ def permutation_test(
         if metric not in LABEL_METRICS and parts[0].coded.probabilities is None:
             raise ValueError(f"{metric} needs probabilities, {names[0]!r} gives none.")
         rng = np.random.default_rng(random_state)
+        owner, truth, several = _scans(parts, n_subjects)
         label = np.zeros(n_subjects, int)
+        label[owner] = truth
         times = np.zeros(n_subjects, int)
         for part in parts:
-            label[part.subject] = part.coded.truth
             times[np.unique(part.subject)] += 1
         pools = [np.unique(part.subject) for part in parts] if times.max() == 1 else [np.arange(n_subjects)]
+        pools = [np.setdiff1d(pool, several) for pool in pools]
         null = []
         for size in _chunks(n_permutations):
             labels = np.tile(label, (size, 1))
             for pool in pools:
                 labels[:, pool] = rng.permuted(labels[:, pool], axis=1)
-            scores = [scores_of_truths(part.coded, labels[:, part.subject])[metric] for part in parts]
+            labels = labels[:, owner]  # of scans
+            for subject in several:
+                own = np.flatnonzero(owner == subject)
+                labels[:, own] = rng.permuted(np.tile(truth[own], (size, 1)), axis=1)
+            scores = [scores_of_truths(part.coded, labels[:, part.scan])[metric] for part in parts]
             null.append(_nanmean(np.stack(scores)))
         value = float(_means(parts, np.ones((1, n_subjects)))[metric][0])
         chance = np.concatenate(null)
@@ -135,12 +144,31 @@ def _groups(predictions: pd.DataFrame) -> Iterator[tuple[tuple, list[_Part], int
     refuse_repeats(predictions)
     for names, some in predictions.groupby(_names(predictions), sort=False):
         _, subject = np.unique(some["subject"].to_numpy().astype(str), return_inverse=True)
+        scan = subject
+        if "position" in some:
+            _, scan = np.unique(some["position"].to_numpy(), return_inverse=True)
         true, predicted, classes, chances = _arrays(some)
         parts = []
         for rows in some.groupby(["split", "seed"], sort=False).indices.values():
             given = None if chances is None else chances[rows]
-            parts.append(_Part(code(true[rows], predicted[rows], classes, given), subject[rows]))
+            coded = code(true[rows], predicted[rows], classes, given)
+            parts.append(_Part(coded, subject[rows], scan[rows]))
         yield names, parts, int(subject.max()) + 1
+
+
+def _scans(parts: list[_Part], n_subjects: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(scans,) subjects and classes by number, and the subjects with scans of several classes."""
+    n = 1 + max(int(part.scan.max()) for part in parts)
+    owner, truth = np.zeros(n, int), np.zeros(n, int)
+    for part in parts:
+        owner[part.scan], truth[part.scan] = part.subject, part.coded.truth
+        if (truth[part.scan] != part.coded.truth).any():
+            raise ValueError(
+                'a subject has scans of several classes, which only the column "position" tells apart; '
+                "keep it as Store.predictions gives it."
+            )
+    has = classes_of(truth, owner, int(truth.max()) + 1)
+    return owner, truth, np.flatnonzero(has.sum(1) > 1)
 
 
 def _arrays(some: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
