@@ -853,6 +853,13 @@ def test_without_dask_a_cluster_is_refused_with_the_remedy(
         evaluate(["lasso"], motifs, scheduler="tcp://127.0.0.1:8786")
 
 
+class Telling(ClassifierMixin, BaseEstimator):
+    """Fails, and says where."""
+
+    def fit(self, graphs: GraphSet, y: np.ndarray) -> Telling:
+        raise ValueError(f"process {os.getpid()}.")
+
+
 def test_a_cluster_gives_the_same_table(motifs: GraphSet, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     arguments: Any = ({"lasso": {"C": 1.0}, "gin": GIN}, motifs, KFold(3), 10)
@@ -861,6 +868,10 @@ def test_a_cluster_gives_the_same_table(motifs: GraphSet, tmp_path: Path) -> Non
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster:
         spread = evaluate(*arguments, scheduler=cluster.scheduler_address, store=tmp_path)
     pd.testing.assert_frame_equal(whole, spread)
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster:
+        with pytest.warns(TaskFailedWarning):
+            alone = evaluate({"x": Telling()}, motifs, scheduler=cluster.scheduler_address)
+        assert "process" in alone["error"][0] and f"process {os.getpid()}." not in alone["error"][0]
     wide = distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options)
     with wide as cluster, pytest.raises(ValueError, match="start workers with --nthreads 1"):
         evaluate(["lasso"], motifs, seeds=2, scheduler=cluster.scheduler_address)

@@ -308,8 +308,17 @@ def _workers(scheduler: str | None, n_jobs: int, threads: int, data: Mapping[str
         with parallel_config("loky", n_jobs=n_jobs, **options):
             yield Parallel(**how)
         return
-    with _client(scheduler) as client, parallel_config("dask", client=client, scatter=list(data.values())):
-        yield Parallel(**how)
+    with _client(scheduler) as client:
+        from joblib._dask import DaskDistributedBackend
+
+        class Cluster(DaskDistributedBackend):
+            def effective_n_jobs(self, n_jobs: int) -> int:
+                return max(
+                    2, super().effective_n_jobs(n_jobs)
+                )  # with one, joblib would do all in this process
+
+        with parallel_config(Cluster(client=client, scatter=list(data.values()))):
+            yield Parallel(**how)
 
 
 @contextmanager
