@@ -9,6 +9,8 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +205,8 @@ class Mortal:
 
 def test_a_task_that_kills_its_process_is_found_and_the_others_are_done(motifs: GraphSet) -> None:
     tasks = runner.plan({"lasso": {"C": 1.0}}, {"data": motifs}, "holdout", 7)
-    outcomes = list(runner._in_processes(iter(tasks), {"data": motifs}, Mortal(3), 1))
+    workers = partial(nullcontext, Mortal(3))
+    outcomes = list(runner._in_processes(iter(tasks), {"data": motifs}, workers, 1))
     assert sorted(o.key for o in outcomes) == sorted(task.key for task in tasks)
     failed = [o for o in outcomes if o.error is not None]
     assert [o.key for o in failed] == [task.key for task in tasks if task.seed == 1]
@@ -875,3 +878,23 @@ def test_a_cluster_gives_the_same_table(motifs: GraphSet, tmp_path: Path) -> Non
     wide = distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options)
     with wide as cluster, pytest.raises(ValueError, match="start workers with --nthreads 1"):
         evaluate(["lasso"], motifs, seeds=2, scheduler=cluster.scheduler_address)
+
+
+class Killing(ClassifierMixin, BaseEstimator):
+    """Takes its process along."""
+
+    def fit(self, graphs: GraphSet, y: np.ndarray) -> Killing:
+        os._exit(1)
+
+
+def test_a_task_that_kills_its_worker_does_not_stop_the_others(motifs: GraphSet) -> None:
+    distributed = pytest.importorskip("distributed")
+    methods: Any = {"killing": Killing(), "lasso": {"C": 1.0}}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(n_workers=2, **options) as cluster,
+        pytest.warns(TaskFailedWarning, match="1 of 2 tasks failed, first killing .* process was killed"),
+    ):
+        table = evaluate(methods, motifs, scheduler=cluster.scheduler_address)
+    assert set(table["method"][table["error"].notna()]) == {"killing"}
+    assert table["value"][table["method"] == "lasso"].notna().all()

@@ -7,8 +7,9 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ COLUMNS = [
 ]
 
 IDLE = 20  # seconds after which processes without work end, those of a killed run too
-DIED = "TerminatedWorkerError: its process was killed, probably for want of memory; use fewer n_jobs."
+DIED = "TerminatedWorkerError: its process was killed, probably for want of memory; use fewer at a time."
 
 
 _TOLD: dict[str, str] = {}  # what audits of this process found, by data and splits
@@ -264,38 +265,57 @@ def _run(
         for task in still_open():
             yield task, run_task(task, data[task.data], threads)
     elif todo:
-        with _workers(scheduler, n_jobs, threads, data) as parallel:
-            for outcome in _in_processes(still_open(), data, parallel, threads):
-                yield by_key[outcome.key], outcome
+        workers = partial(_workers, scheduler, n_jobs, threads, data)
+        for outcome in _in_processes(still_open(), data, workers, threads):
+            yield by_key[outcome.key], outcome
     for task in elsewhere:
         yield task, None
 
 
 def _in_processes(
-    tasks: Iterator[Task], data: Mapping[str, Any], parallel: Parallel, threads: int
+    tasks: Iterator[Task],
+    data: Mapping[str, Any],
+    workers: Callable[[], AbstractContextManager[Parallel]],
+    threads: int,
 ) -> Iterator[Outcome]:
     """Yield outcomes as they come; when a process dies (memory), the task that kills it is found."""
     in_flight: dict[str, Task] = {}
+    deaths = _deaths()
 
-    def calls(some: Iterable[Task]) -> Iterator[Any]:
-        for task in some:
-            in_flight[task.key] = task
-            yield delayed(run_task)(task, data[task.data], threads)
+    def outcomes(some: Iterable[Task]) -> Iterator[Outcome]:
+        def calls() -> Iterator[Any]:
+            for task in some:
+                in_flight[task.key] = task
+                yield delayed(run_task)(task, data[task.data], threads)
+
+        with workers() as parallel:  # anew after a death: data that lay at the dead are sent again
+            for outcome in parallel(calls()):
+                del in_flight[outcome.key]
+                yield outcome
 
     while True:
         try:
-            for outcome in parallel(calls(tasks)):
-                del in_flight[outcome.key]
-                yield outcome
+            yield from outcomes(tasks)
             return
-        except TerminatedWorkerError:
+        except deaths:
             suspects = list(in_flight.values())
+        in_flight.clear()
         for task in suspects:  # one at a time: who is alone when a process dies did it
             try:
-                yield from parallel(calls([task]))
-            except TerminatedWorkerError:
+                yield from outcomes([task])
+            except deaths:
+                in_flight.clear()
                 yield Outcome(task.key, error=DIED)
-        in_flight.clear()
+
+
+def _deaths() -> tuple[type[Exception], ...]:
+    """What is raised when a process dies, of this machine or of a cluster."""
+    try:
+        from distributed import KilledWorker
+        from distributed.client import FutureCancelledError
+    except ImportError:
+        return (TerminatedWorkerError,)
+    return TerminatedWorkerError, KilledWorker, FutureCancelledError
 
 
 @contextmanager
