@@ -29,7 +29,7 @@ class Result:
 
 def command(*arguments: str, cwd: Path | None = None, program: Sequence[str | Path] = (SCRIPT,)) -> Result:
     """Run the installed command, or another program."""
-    done = subprocess.run([*program, *arguments], capture_output=True, text=True, cwd=cwd, timeout=300)
+    done = subprocess.run([*program, *arguments], capture_output=True, text=True, cwd=cwd, timeout=900)
     return Result(done.returncode, done.stdout, done.stderr)
 
 

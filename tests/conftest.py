@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the commands that tests start
 
 
 def _data_folder() -> Path:
