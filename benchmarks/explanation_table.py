@@ -246,7 +246,10 @@ def main() -> None:
     seeds = args.seeds[:1] if args.quick else args.seeds
     args.out.parent.mkdir(parents=True, exist_ok=True)
     rows = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
-    done = {(r["data"], r["classifier"], r["seed"], r["quick"], r["post_hoc"]) for r in rows}
+    done = {
+        (r["data"], r["classifier"], r["seed"], r["quick"], r.get("post_hoc", r["classifier"] in EXPLAINED))
+        for r in rows
+    }
     tasks = [
         (d, c, s, args.quick, device, args.explainers if c in args.explained else [], args.beams)
         for s in seeds

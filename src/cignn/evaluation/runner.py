@@ -280,7 +280,6 @@ def _in_processes(
 ) -> Iterator[Outcome]:
     """Yield outcomes as they come; when a process dies (memory), the task that kills it is found."""
     in_flight: dict[str, Task] = {}
-    deaths = _deaths()
 
     def outcomes(some: Iterable[Task]) -> Iterator[Outcome]:
         def calls() -> Iterator[Any]:
@@ -297,25 +296,15 @@ def _in_processes(
         try:
             yield from outcomes(tasks)
             return
-        except deaths:
+        except TerminatedWorkerError:
             suspects = list(in_flight.values())
         in_flight.clear()
         for task in suspects:  # one at a time: who is alone when a process dies did it
             try:
                 yield from outcomes([task])
-            except deaths:
+            except TerminatedWorkerError:
                 in_flight.clear()
                 yield Outcome(task.key, error=DIED)
-
-
-def _deaths() -> tuple[type[Exception], ...]:
-    """What is raised when a process dies, of this machine or of a cluster."""
-    try:
-        from distributed import KilledWorker
-        from distributed.client import FutureCancelledError
-    except ImportError:
-        return (TerminatedWorkerError,)
-    return TerminatedWorkerError, KilledWorker, FutureCancelledError
 
 
 @contextmanager
@@ -329,16 +318,20 @@ def _workers(scheduler: str | None, n_jobs: int, threads: int, data: Mapping[str
             yield Parallel(**how)
         return
     with _client(scheduler) as client:
+        from distributed import KilledWorker
+        from distributed.client import FutureCancelledError
         from joblib._dask import DaskDistributedBackend
 
         class Cluster(DaskDistributedBackend):
             def effective_n_jobs(self, n_jobs: int) -> int:
-                return max(
-                    2, super().effective_n_jobs(n_jobs)
-                )  # with one, joblib would do all in this process
+                # with one, joblib would do all in this process
+                return max(2, super().effective_n_jobs(n_jobs))
 
-        with parallel_config(Cluster(client=client, scatter=list(data.values()))):
-            yield Parallel(**how)
+        try:
+            with parallel_config(Cluster(client=client, scatter=list(data.values()))):
+                yield Parallel(**how)
+        except (KilledWorker, FutureCancelledError) as error:  # the task's own, or data that lay there
+            raise TerminatedWorkerError(str(error)) from None
 
 
 @contextmanager
