@@ -227,7 +227,72 @@ def test_one_graph_is_held_against_its_group(cohort: Explanations) -> None:
         cohort.against_group(0, [1])
 
 
+def masks(n: int, shift: float, noise: float, subjects: list[str] | None = None) -> Explanations:
+    """One mask of ten nodes for n graphs, noise on it, and a shift of its heaviest edge in the first half."""
+    rng = np.random.default_rng(0)
+    pairs = np.array(np.triu_indices(10, 1)).T
+    weights = rng.uniform(0.3, 0.6, len(pairs)) + rng.normal(0, noise, (n, len(pairs)))
+    weights[: n // 2, 0] += shift
+    meta = {} if subjects is None else {"subject": np.array(subjects)}
+    adj = np.repeat(matrix(10, {(int(a), int(b)): 1.0 for a, b in pairs})[None], n, 0)
+    return Explanations(GraphSet.from_arrays(adj, aligned=True, meta=meta), list(weights))
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-7, 1e-5])
+def test_one_mask_for_all_differs_nowhere_however_exactly_it_is_known(noise: float) -> None:
+    one = masks(20, 2e-5, noise)
+    table = one.compare(slice(10))
+    assert (table["p"] == 1).all() and (table["t"] == 0).all()
+    assert set(table["note"]) == {"no difference between graphs"}
+    assert one.against_group(0)["z"].isna().all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_a_real_difference_stays_significant_whatever_the_scale_of_the_weights(scale: float) -> None:
+    real = masks(20, 0.1, 0.02)
+    small = Explanations(real.graphs, [w * scale for w in real.edge_weights])
+    table = small.compare(slice(10))
+    assert table["note"][0] == "" and table["p"][0] < 1e-4 and table["difference"][0] > 0
+    assert abs(small.against_group(0)["z"]).max() > 1
+
+
+def test_a_difference_too_small_to_matter_is_none_however_many_were_compared() -> None:
+    table = masks(4000, 3e-4, 2e-3).compare(slice(2000))
+    assert (table["p"] == 1).all() and set(table["note"]) == {"negligible"}
+
+
+def test_subjects_are_compared_not_their_scans() -> None:
+    twice = [f"sub-{i // 2}" for i in range(20)]
+    once = masks(20, 0.05, 0.05)
+    doubled = Explanations(
+        masks(20, 0.0, 0.0, twice).graphs, [once.edge_weights[2 * (i // 2)] for i in range(20)]
+    )
+    single = once[::2]
+    by_subject, by_graph = doubled.compare(slice(10)), single.compare(slice(5))
+    np.testing.assert_allclose(by_subject["p"], by_graph["p"], rtol=1e-6)
+    np.testing.assert_allclose(doubled.against_group(0)["z"], single.against_group(0)["z"], rtol=1e-4)
+    with pytest.raises(ValueError, match="at least two subjects on each side, got 1 and 9"):
+        doubled.compare([0, 1])
+
+
 # ------------------------------------------------------------------- group mean
+
+
+def test_tables_can_show_another_connectivity_than_the_graphs_own(aligned: Explanations) -> None:
+    values = np.full((len(aligned), 4, 4), -0.25)
+    shown = aligned.with_connectivity(values)
+    assert (shown.mean().connectivity == -0.25).all() and (shown[0].connectivity == -0.25).all()
+    assert (shown[[1, 0]][0].top_edges(1)["sign"] == "−").all()
+    np.testing.assert_array_equal(shown.connectivity_matrix(0) != 0, aligned.graphs.edge_matrix(0) != 0)
+    with pytest.raises(ValueError, match="connectivity must be"):
+        aligned.with_connectivity(values[:1])
+
+
+def test_nodes_of_one_name_are_told_apart_by_number(aligned: Explanations) -> None:
+    edges = np.array([[0, 1], [2, 3]])
+    one = Explanation(edges, np.array([0.4, 0.2]), 4, ["a", "b", "a", "b"])
+    assert one.table()[["source_node", "target_node"]].to_numpy().tolist() == edges.tolist()
+    assert "source_node" not in aligned[0].table()
 
 
 def test_the_group_mean_counts_an_absent_edge_as_zero(aligned: Explanations) -> None:

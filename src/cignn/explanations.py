@@ -19,6 +19,10 @@ from cignn.graphs import GraphSet
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation as PygExplanation
 
+# Of the heaviest edge's mean weight: what two masks differ by below this is rounding or drift of a training,
+# far above what float32 can tell apart (1e-7) and far below what a reader of weights would call a difference.
+NEGLIGIBLE = 1e-3
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -26,7 +30,8 @@ class Explanation:
 
     edges : (e, 2), each undirected edge once; edge_weights : (e,) in [0, 1]; n_nodes : number of nodes;
     node_names : names of the nodes, or None; prediction : the class explained, or None; connectivity : (e,)
-    the signed weight each edge has in the graph, or None; systems : (n,) the system of each node, or None.
+    the signed weight each edge has in the graph (in tangent space: its correlation), or None; systems : (n,)
+    the system of each node, or None.
     """
 
     edges: np.ndarray
@@ -53,11 +58,16 @@ class Explanation:
         return self.table(np.argsort(-self.edge_weights, kind="stable")[: _positive(k)])
 
     def table(self, order: np.ndarray | None = None) -> pd.DataFrame:
-        """The edges at ``order`` (all by default), one row each."""
+        """The edges at ``order`` (all by default), one row each.
+
+        Where names of nodes repeat, the columns ``source_node`` and ``target_node`` are their numbers.
+        """
         order = np.arange(len(self.edges)) if order is None else order
         ends = self.edges[order].T
         names = np.arange(self.n_nodes) if self.node_names is None else np.asarray(self.node_names)
         columns = {"source": names[ends[0]], "target": names[ends[1]], "weight": self.edge_weights[order]}
+        if len(np.unique(names)) < len(names):
+            columns |= {"source_node": ends[0], "target_node": ends[1]}
         if self.connectivity is not None:
             columns["connectivity"] = self.connectivity[order]
             columns["sign"] = np.where(self.connectivity[order] < 0, "−", "+")
@@ -91,10 +101,15 @@ class Explanations:
     graphs : the graphs explained
     edge_weights : one array per graph, aligned with ``graphs.edges(i)``, in [0, 1]
     predictions : (g,) the class each explanation is for, or None
+    connectivity : (g, n, n) what tables call the connectivity of edges; None for the graphs' own weights
     """
 
     def __init__(
-        self, graphs: GraphSet, edge_weights: Sequence[np.ndarray], predictions: np.ndarray | None = None
+        self,
+        graphs: GraphSet,
+        edge_weights: Sequence[np.ndarray],
+        predictions: np.ndarray | None = None,
+        connectivity: np.ndarray | None = None,
     ) -> None:
         if len(edge_weights) != len(graphs):
             raise ValueError(f"expected edge weights for {len(graphs)} graphs, got {len(edge_weights)}.")
@@ -105,6 +120,14 @@ class Explanations:
             raise ValueError(
                 f"expected one prediction for each of {len(graphs)} graphs, got {self.predictions.shape}."
             )
+        self.connectivity = None if connectivity is None else np.asarray(connectivity, np.float32)
+        if self.connectivity is not None:
+            shape = (len(graphs), *(int(graphs.n_nodes.max(initial=0)),) * 2)
+            if not graphs.aligned or (len(graphs) and self.connectivity.shape != shape):
+                raise ValueError(
+                    f"connectivity must be {shape}, one matrix for each of aligned graphs, "
+                    f"got {self.connectivity.shape}."
+                )
         for i, weights in enumerate(self.edge_weights):
             if weights.shape != (graphs.n_edges[i],):
                 raise ValueError(
@@ -127,7 +150,7 @@ class Explanations:
                 int(self.graphs.n_nodes[i]),
                 self.graphs.node_names,
                 None if self.predictions is None else self.predictions[i],
-                self.graphs.edge_values(i) if self.graphs.weighted else None,
+                self._connectivity_of(i),
                 self.graphs.node_meta.get("system"),
             )
         index = positions(key, len(self))
@@ -135,7 +158,27 @@ class Explanations:
             self.graphs[index],
             [self.edge_weights[i] for i in index],
             None if self.predictions is None else self.predictions[index],
+            None if self.connectivity is None else self.connectivity[index],
         )
+
+    def with_connectivity(self, connectivity: np.ndarray | None) -> Explanations:
+        """Return the same explanations whose tables show (g, n, n) values as the connectivity of edges.
+
+        For graphs whose own weights are no connectivity: those of the tangent space are distances from the
+        group's mean, and their mean over the group is 0 by construction.
+        """
+        return Explanations(self.graphs, self.edge_weights, self.predictions, connectivity)
+
+    def connectivity_matrix(self, i: int) -> np.ndarray:
+        """(n, n) signed connectivity of one graph's edges, zero where it has none."""
+        own = self.graphs.edge_matrix(i)
+        return own if self.connectivity is None else np.where(own != 0, self.connectivity[i], 0)
+
+    def _connectivity_of(self, i: int) -> np.ndarray | None:
+        """(e,) signed connectivity of one graph's edges; None where they have none."""
+        if self.connectivity is not None:
+            return self.connectivity[i][tuple(self.graphs.edges(i).T)]
+        return self.graphs.edge_values(i) if self.graphs.weighted else None
 
     def __iter__(self) -> Iterator[Explanation]:
         return (self[i] for i in range(len(self)))
@@ -164,7 +207,7 @@ class Explanations:
         if self.graphs.weighted:
             total = np.zeros((self.graphs.n_nodes[0],) * 2)
             for i in range(len(self)):
-                total += self.graphs.edge_matrix(i)
+                total += self.connectivity_matrix(i)
             connectivity = (total[tuple(edges.T)] / present.sum(0)).astype(np.float32)
         return Explanation(
             edges,
@@ -182,50 +225,82 @@ class Explanations:
     def compare(self, group: Any, other: Any = None) -> pd.DataFrame:
         """Edge by edge, one group against another: means, difference, Welch's t and its p-value.
 
-        group, other : masks, indices or slices of the graphs; ``other`` is by default everyone else. Rows are
+        group, other : masks, indices or slices of the graphs; ``other`` is by default everyone else. Graphs
+        of one subject (``meta["subject"]``) are averaged first: subjects are compared, not scans. Rows are
         sorted by the size of t. The p-values are not corrected for the number of edges.
+
+        A difference below a thousandth of the heaviest edge's mean weight is none: its t is 0, its p is 1 and
+        the column ``note`` says so, "no difference between subjects" where the weight is one and the same for
+        all. However small, such a difference of a mask shared by everyone would otherwise be "significant".
         """
         edges, weights, _ = self._aligned("a comparison")
-        chosen = np.zeros(len(self), bool)
-        chosen[group] = True
-        rest = ~chosen
-        if other is not None:
-            rest = np.zeros(len(self), bool)
-            rest[other] = True
-        if min(chosen.sum(), rest.sum()) < 2:
+        chosen = self._chosen(group)
+        rest = ~chosen if other is None else self._chosen(other)
+        a, b = self._by_subject(weights, chosen), self._by_subject(weights, rest)
+        if min(len(a), len(b)) < 2:
             raise ValueError(
-                f"a comparison needs at least two graphs on each side, got {chosen.sum()} and {rest.sum()}."
+                f"a comparison needs at least two {self._unit}s on each side, got {len(a)} and {len(b)}."
             )
         table = self._of(edges).drop(columns="weight")
-        a, b = weights[chosen].astype(np.float64), weights[rest].astype(np.float64)
         table["weight"], table["other"] = a.mean(0), b.mean(0)
         table["difference"] = table["weight"] - table["other"]
+        spread = np.maximum(a.std(0, ddof=1), b.std(0, ddof=1))
+        floor = _floor(np.concatenate([a, b]))
+        real = np.abs(table["difference"].to_numpy()) > floor
         test = stats.ttest_ind_from_stats(
-            a.mean(0), a.std(0, ddof=1), len(a), b.mean(0), b.std(0, ddof=1), len(b), equal_var=False
+            *(a.mean(0), a.std(0, ddof=1), len(a), b.mean(0), b.std(0, ddof=1), len(b)), equal_var=False
         )
-        table["t"], table["p"] = np.nan_to_num(test.statistic), np.nan_to_num(test.pvalue, nan=1.0)
+        table["t"] = np.where(real, np.nan_to_num(test.statistic), 0.0)
+        table["p"] = np.where(real, np.nan_to_num(test.pvalue, nan=1.0), 1.0)
+        table["note"] = np.where(
+            real, "", np.where(spread > floor, "negligible", f"no difference between {self._unit}s")
+        )
         return table.sort_values("t", key=np.abs, ascending=False, kind="stable", ignore_index=True)
 
     def against_group(self, i: int, group: Any = None) -> pd.DataFrame:
         """One graph's edges beside those of a group (by default all others): weight, mean, std, z.
 
-        Rows are sorted by weight; z is NaN where the group does not vary.
+        Graphs of one subject are averaged first, and "all others" are other subjects. Rows are sorted by
+        weight; z is NaN where the group does not vary by more than rounding: see `compare`.
         """
         edges, weights, _ = self._aligned("a comparison")
         i = range(len(self))[i]
-        chosen = np.arange(len(self)) != i
-        if group is not None:
-            chosen = np.zeros(len(self), bool)
-            chosen[group] = True
-        if chosen.sum() < 2:
-            raise ValueError(f"a group needs at least two graphs, got {chosen.sum()}.")
+        chosen = self._subjects != self._subjects[i] if group is None else self._chosen(group)
+        others = self._by_subject(weights, chosen)
+        if len(others) < 2:
+            raise ValueError(f"a group needs at least two {self._unit}s, got {len(others)}.")
         table = self._of(edges).drop(columns="weight")
         table["weight"] = weights[i]
-        table["group_mean"] = weights[chosen].mean(0)
-        table["group_std"] = spread = weights[chosen].std(0, ddof=1)
-        distance = weights[i] - weights[chosen].mean(0)
-        table["z"] = np.divide(distance, spread, out=np.full(len(edges), np.nan), where=spread > 1e-8)
+        table["group_mean"] = others.mean(0)
+        table["group_std"] = spread = others.std(0, ddof=1)
+        distance = weights[i] - others.mean(0)
+        varies = spread > _floor(others)
+        table["z"] = np.divide(distance, spread, out=np.full(len(edges), np.nan), where=varies)
         return table.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
+
+    def _chosen(self, group: Any) -> np.ndarray:
+        """(g,) bool of a mask, indices or a slice."""
+        chosen = np.zeros(len(self), bool)
+        chosen[group] = True
+        return chosen
+
+    @cached_property
+    def _subjects(self) -> np.ndarray:
+        """(g,) number of the subject each graph is of; without names each graph is its own."""
+        if "subject" not in self.graphs.meta:
+            return np.arange(len(self))
+        return np.unique(np.asarray(self.graphs.meta["subject"]).astype(str), return_inverse=True)[1]
+
+    @property
+    def _unit(self) -> str:
+        return "subject" if "subject" in self.graphs.meta else "graph"
+
+    def _by_subject(self, weights: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """(subjects, e) mean weights of each subject's graphs among the chosen ones."""
+        _, subject, counts = np.unique(self._subjects[chosen], return_inverse=True, return_counts=True)
+        total = np.zeros((len(counts), weights.shape[1]))
+        np.add.at(total, subject, weights[chosen])
+        return total / np.maximum(counts, 1)[:, None]
 
     def _of(self, edges: np.ndarray) -> pd.DataFrame:
         """Names and systems of edges."""
@@ -260,6 +335,11 @@ class Explanations:
             mask = torch.from_numpy(np.tile(ex.edge_weights, 2))
             out.append(PygExplanation(edge_mask=mask, **data.to_dict()))
         return out
+
+
+def _floor(weights: np.ndarray) -> float:
+    """What a difference of (subjects, e) weights must exceed to be one: see `NEGLIGIBLE`."""
+    return NEGLIGIBLE * float(weights.mean(0).max(initial=0.0)) if len(weights) else 0.0
 
 
 def _positive(k: int) -> int:

@@ -161,11 +161,20 @@ def places_of(wanted: Sequence[str], have: Sequence[str]) -> list[int] | None:
     """(R,) where each wanted region stands among those there; None where they have other names.
 
     Capitals and what stands between letters and digits make no difference. Lists that share names but not all
-    of them are refused where a shared name stands at different places: then neither order can be trusted.
+    of them are refused where a shared name stands at different places: then neither order can be trusted. So
+    are lists in another order in which a name repeats.
     """
     want, there = [letters(name) for name in wanted], [letters(name) for name in have]
     if len(set(there)) < len(there) or len(set(want)) < len(want):
         want, there = list(wanted), list(have)
+    if len(set(there)) < len(there) and sorted(want) == sorted(there):  # only their order tells some apart
+        if want != there:
+            twice = next(name for name in there if there.count(name) > 1)
+            raise ValueError(
+                f"{twice} names more than one region, so the regions cannot be put into another order; "
+                "give every region a name of its own."
+            )
+        return list(range(len(there)))
     place = {name: i for i, name in enumerate(there)}
     if sorted(want) == sorted(there):
         return [place[name] for name in want]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
@@ -21,8 +19,18 @@ from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import take_rois
 from cignn.estimators.ci_gnn import CIGNNClassifier
-from cignn.estimators.classifier import GraphClassifier
-from cignn.estimators.persistence import PREPARATION, REFERENCE, whole_folder, write_json
+from cignn.estimators.classifier import GraphClassifier, words
+from cignn.estimators.persistence import (
+    PREPARATION,
+    REFERENCE,
+    ModelError,
+    Saved,
+    first_line,
+    json_bytes,
+    parsed,
+    read_weights,
+    write_folder,
+)
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
@@ -129,7 +137,18 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
                     'make_explainer("gnn-explainer").fit(model.classifier_, model.to_graphs(cohort)) does'
                 )
             raise ValueError(f"{type(self.classifier_).__name__} does not explain its decisions; {advice}.")
-        return self.classifier_.explain(self.to_graphs(X))
+        return self.classifier_.explain(self.to_graphs(X)).with_connectivity(self.shown_connectivity(X))
+
+    def shown_connectivity(self, X: Cohort) -> np.ndarray | None:
+        """(n, R, R) correlations, which tables of edges show where the graphs are of the tangent space.
+
+        A tangent vector says how far a subject is from the group's mean, so the group's mean of these is 0 by
+        construction and no connectivity. None for all other graphs, whose weights are what is shown.
+        """
+        self._check_is_fitted()
+        if getattr(self.pipeline_[0], "kind", None) != "tangent":
+            return None
+        return Connectivity(constant_rois="zero").fit_transform(self.named(X)).matrices
 
     def named(self, X: Cohort) -> Cohort:
         """Return the cohort with the training cohort's ROIs in its order, with its names and atlas.
@@ -169,8 +188,16 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ saving
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model into a folder: weights and references as safetensors, the rest as JSON."""
+    def save(self, path: str | Path, notes: Mapping[str, str] | None = None) -> None:
+        """Write the fitted model into a folder: weights and references as safetensors, the rest as JSON.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder; made where it is missing. A model that is there is replaced, whole or not at all.
+        notes : mapping of str to str, optional
+            Texts to keep beside the model by their file names, such as ``settings.toml``.
+        """
         self._check_is_fitted()
         states = [state_of(step) for step in self.pipeline_[:-1]]
         atlas = self.atlas_
@@ -188,27 +215,33 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
             "subjects": self.subjects_,
         }
         arrays = {f"{i}.{name}": a for i, s in enumerate(states) for name, a in s.arrays.items()}
-        with whole_folder(path) as folder:
-            self.classifier_.save(folder)
-            write_json(folder / PREPARATION, content)
-            save_file(arrays, folder / REFERENCE)
+        files = self.classifier_._files() | {PREPARATION: json_bytes(content), REFERENCE: save(arrays)}
+        write_folder(path, self.classifier_._config(), files, notes)
 
     @classmethod
-    def _from_saved(cls, path: Path, classifier: GraphClassifier) -> Self:
+    def _from_saved(cls, saved: Saved, classifier: GraphClassifier) -> Self:
         """Put a model together from the folder of its classifier."""
+        file = saved.path / PREPARATION
+        content = parsed(saved.content(PREPARATION), file)
+        arrays = {name: value.numpy() for name, value in read_weights(saved, REFERENCE).items()}
         try:
-            content = json.loads((path / PREPARATION).read_text())
-            arrays = load_file(path / REFERENCE)
+            roi_names = [str(name) for name in content["roi_names"]]
+            if classifier.n_nodes_ != len(roi_names):
+                raise ValueError(f"{len(roi_names)} regions for {classifier.n_nodes_} nodes")
             states = [
                 StepState(s["step"], s["params"], s["facts"], _of_step(arrays, i))
                 for i, s in enumerate(content["steps"])
             ]
-            steps = [step_from(state) for state in states]
+            steps = [step_from(state, len(roi_names)) for state in states]
+            if [type(step) for step in steps if not isinstance(step, ComBat)] != [
+                Connectivity,
+                ConnectomeGraphs,
+            ]:
+                raise ValueError("its steps are not those of a cohort's model")
             atlas = None if content["atlas"] is None else Atlas(**content["atlas"])
-            roi_names, subjects = content["roi_names"], np.array(content["subjects"], dtype=str)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            line = (str(error).splitlines() or [type(error).__name__])[0]
-            raise ValueError(f"{path / PREPARATION} is damaged ({line}); save the model again.") from None
+            subjects = words(content["subjects"])
+        except Exception as error:  # whatever comes of plain data of another shape
+            raise ModelError(f"{file} is damaged ({first_line(error)}); save the model again.") from None
         found = {type(step).__name__: step for step in steps}
         model = cls(
             classifier,
