@@ -17,6 +17,7 @@ from cignn.connectome.saving import state_of, step_from
 from cignn.datasets import Atlas, Cohort, make_cohort
 from cignn.datasets.cohort_checks import take_rois
 from cignn.estimators import CIGNNClassifier, make_estimator
+from cignn.estimators.persistence import reseal
 
 COHORT = make_cohort(
     40, 20, n_edges=8, effect=0.15, site_effect=0.3, n_site_edges=8, lengths=(60, 80),
@@ -131,11 +132,25 @@ def test_other_regions_are_refused() -> None:
         CohortClassifier().predict(NEW)
 
 
+@pytest.mark.parametrize("sealed", [False, True])
 @pytest.mark.parametrize("file", ["preparation.json", "preparation.safetensors"])
-def test_a_damaged_folder_is_refused_in_one_line(tmp_path: Path, file: str) -> None:
+def test_a_damaged_folder_is_refused_in_one_line(tmp_path: Path, file: str, sealed: bool) -> None:
     clone(KINDS["tangent"]).fit(TRAIN).save(tmp_path / "model")
     (tmp_path / "model" / file).write_text("{")
-    with pytest.raises(ValueError, match=r"preparation.json is damaged .*; save the model again"):
+    if sealed:
+        reseal(tmp_path / "model")
+    with pytest.raises(ValueError, match=rf"{file} is damaged .*; save the model again"):
+        load_model(tmp_path / "model")
+
+
+def test_a_number_of_regions_is_not_believed(tmp_path: Path) -> None:
+    clone(KINDS["tangent"]).fit(TRAIN).save(tmp_path / "model")
+    path = tmp_path / "model" / "preparation.json"
+    content = json.loads(path.read_text())
+    content["steps"][0]["facts"]["n_rois"] = 60_000
+    path.write_text(json.dumps(content))
+    reseal(tmp_path / "model")
+    with pytest.raises(ValueError, match="is for 60000 regions, the model has 20"):
         load_model(tmp_path / "model")
 
 
@@ -145,6 +160,7 @@ def test_a_step_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     content = json.loads(path.read_text())
     content["steps"][0]["step"] = "Surprise"
     path.write_text(json.dumps(content))
+    reseal(tmp_path / "model")
     with pytest.raises(ValueError, match="no step 'Surprise'; upgrade cignn"):
         load_model(tmp_path / "model")
 
@@ -163,5 +179,5 @@ def test_what_cannot_be_saved_as_data_is_refused() -> None:
 
 def test_a_cohort_of_matrices_needs_no_measure() -> None:
     matrices = Connectivity().fit_transform(TRAIN)
-    step = step_from(state_of(Connectivity().fit(matrices)))
+    step = step_from(state_of(Connectivity().fit(matrices)), TRAIN.n_rois)
     assert step.transform(matrices) is matrices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 import signal
@@ -216,14 +217,17 @@ def test_a_failing_save_leaves_the_old_model(
     before = contents(tmp_path)
     other = tiny(epochs=1, random_state=5).fit(graphs)
 
-    def full(tensors: Any, path: Path, *rest: Any) -> None:
-        Path(path).write_bytes(b"half")
-        raise OSError("no space left on device")
+    def full(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(persistence, "save_file", full)
-        with pytest.raises(OSError, match="no space left"):
+        patch.setattr(persistence, "sync", full)
+        words = r"model could not be written \(No space left on device\); the old one is intact"
+        with pytest.raises(OSError, match=words):
             other.save(tmp_path / "model")
+        with pytest.raises(OSError, match=r"new could not be written \(No space left on device\); free"):
+            other.save(tmp_path / "deep" / "new")
     assert contents(tmp_path) == before and [p.name for p in tmp_path.iterdir()] == ["model"]
     other.best_epoch_ = object()  # type: ignore[assignment]  # nothing that JSON could hold
     with pytest.raises(TypeError, match=r"cannot write object into config\.json"):
@@ -232,21 +236,33 @@ def test_a_failing_save_leaves_the_old_model(
 
 
 def edit_config(folder: Path, **changes: Any) -> None:
-    """Change entries of a config; an entry set to ... is removed."""
+    """Change entries of a config and seal it again; an entry set to ... is removed."""
     config = json.loads((folder / "config.json").read_text()) | changes
     config = {name: value for name, value in config.items() if value is not ...}
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_bytes(persistence.sealed(config))
+
+
+def edit_settings(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    edit_config(folder, settings=config["settings"] | changes)
+
+
+def edit_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors")
+    persistence.reseal(folder)
+
+
+def flip_a_bit(path: Path, where: float = 0.5) -> None:
+    content = bytearray(path.read_bytes())
+    content[int(where * len(content))] ^= 1
+    path.write_bytes(content)
 
 
 def truncate(path: Path, share: float = 0.5) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-
-
-def rename_a_weight(folder: Path) -> None:
-    weights = load_file(folder / "model.safetensors")
-    weights["stranger"] = weights.pop("class_weight")
-    save_file(weights, folder / "model.safetensors")
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
@@ -260,7 +276,36 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda f: (f / "model.safetensors").unlink(),
         r"not a whole model folder: model\.safetensors is missing",
     ),
-    "weights of another": (rename_a_weight, "is damaged: config and weights do not fit"),
+    "weights of another": (
+        lambda f: edit_weights(f, lambda weights: weights.update(stranger=weights.pop("class_weight"))),
+        "is damaged: config and weights do not fit",
+    ),
+    "weights no numbers": (
+        lambda f: edit_weights(f, lambda weights: weights["class_weight"].fill_(float("nan"))),
+        r"model\.safetensors holds weights that are no numbers \(class_weight\); fit the model again",
+    ),
+    "a bit of the weights": (
+        lambda f: flip_a_bit(f / "model.safetensors", 0.9),
+        r"model\.safetensors is damaged \(its size or checksum",
+    ),
+    "a digit of the config": (
+        lambda f: (f / "config.json").write_text(
+            (f / "config.json").read_text().replace('"epochs": 6', '"epochs": 7')
+        ),
+        r"config\.json is damaged or was changed \(its checksum",
+    ),
+    "ten million networks": (lambda f: edit_settings(f, members=10**7), "is damaged: .*members is 10000000"),
+    "a huge network": (lambda f: edit_settings(f, n_causal=10**12), "is damaged: config and weights do not"),
+    "huge labels": (
+        lambda f: edit_config(f, classes_dtype="<U100000000"),
+        "is damaged: .*are no labels",
+    ),
+    "nested": (lambda f: (f / "config.json").write_text("[" * 10**5), r"config\.json is damaged"),
+    "older": (lambda f: edit_config(f, format_version=1), "written by an older cignn .*fit it again"),
+    "a path for a file": (
+        lambda f: edit_config(f, files={"../other": {"bytes": 1, "sha256": "0" * 64}}),
+        r"config\.json is damaged",
+    ),
     "config cut": (lambda f: truncate(f / "config.json"), r"config\.json is damaged .*save the model again"),
     "config binary": (
         lambda f: (f / "config.json").write_bytes(b"\xff\xfe\x00"),

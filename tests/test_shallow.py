@@ -24,6 +24,7 @@ from cignn.datasets import make_ba2motifs
 from cignn.estimators import ShallowGraphClassifier, connectivity_vector, graph_statistics
 from cignn.estimators import features as module
 from cignn.estimators.features import STATISTICS
+from cignn.estimators.persistence import reseal
 from cignn.estimators.shallow import KINDS
 
 SVMS = ("linear-svm", "rbf-svm")
@@ -267,12 +268,14 @@ def foreign_type(folder: Path) -> None:
     import skops.io
 
     skops.io.dump({"a": Path("x")}, folder / "model.skops")
+    reseal(folder)
 
 
 def other_pipeline(folder: Path) -> None:
     import skops.io
 
     skops.io.dump(StandardScaler(), folder / "model.skops")
+    reseal(folder)
 
 
 def cut(path: Path) -> None:
@@ -283,12 +286,17 @@ def forget(folder: Path, name: str) -> None:
     config = json.loads((folder / "config.json").read_text())
     del config[name]
     (folder / "config.json").write_text(json.dumps(config))
+    reseal(folder)
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "cut": (lambda f: cut(f / "model.skops"), r"model\.skops is damaged .*save the model again"),
     "empty": (lambda f: (f / "model.skops").write_bytes(b""), r"model\.skops is damaged"),
     "pickle": (lambda f: (f / "model.skops").write_bytes(pickle.dumps(Evil())), r"model\.skops is damaged"),
+    "pickle, sealed": (
+        lambda f: ((f / "model.skops").write_bytes(pickle.dumps(Evil())), reseal(f)),
+        r"model\.skops is damaged",
+    ),
     "foreign type": (foreign_type, r"was not written by cignn and is not loaded: it holds pathlib"),
     "other object": (other_pipeline, "is damaged: config and weights do not fit"),
     "missing": (lambda f: (f / "model.skops").unlink(), r"model\.skops is missing"),

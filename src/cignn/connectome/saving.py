@@ -56,15 +56,18 @@ def state_of(step: Any) -> StepState:
     return StepState(name, params, facts, {key: np.ascontiguousarray(a) for key, a in arrays.items()})
 
 
-def step_from(state: StepState) -> Any:
-    """Put a step together again; it transforms as the one that was saved."""
+def step_from(state: StepState, n_rois: int) -> Any:
+    """Put a step together again; it transforms as the one that was saved, cohorts of ``n_rois`` regions."""
     if state.step not in STEPS:
         raise ValueError(f"there is no step {state.step!r}; upgrade cignn.")
     params, facts, arrays = dict(state.params), state.facts, state.arrays
+    if facts["n_rois"] != n_rois:
+        raise ValueError(f"{state.step} is for {facts['n_rois']} regions, the model has {n_rois}")
+    _check_arrays(state, n_rois)
     if state.step == "Connectivity":
         params["covariance_estimator"] = _covariance(params["covariance_estimator"])
     step = STEPS[state.step](**params)
-    step.n_rois_ = int(facts["n_rois"])
+    step.n_rois_ = n_rois
     if isinstance(step, Connectivity):
         step.measure_ = _measure(step, arrays) if facts["measured"] else None
     elif isinstance(step, ComBat):
@@ -76,6 +79,23 @@ def step_from(state: StepState) -> Any:
         for key in _COMBAT:
             setattr(step, key, arrays[key])
     return step
+
+
+def _check_arrays(state: StepState, n_rois: int) -> None:
+    """Refuse arrays of another size than the regions, sites and covariates ask for."""
+    pairs = n_rois * (n_rois - 1) // 2
+    wanted: dict[str, tuple[int, ...]] = {}
+    if state.step == "Connectivity" and state.facts["measured"] and state.params["kind"] == "tangent":
+        wanted = {"mean": (n_rois, n_rois), "whitening": (n_rois, n_rois)}
+    elif state.step == "ComBat":
+        sites = len(state.facts["sites"])
+        columns = state.facts["columns"]  # a number that never varied has no effect
+        effects = sum(len(c["mean"]) for c in columns if c["levels"] is not None or c["std"])
+        wanted = {"grand_mean_": (pairs,), "scale_": (pairs,), "effects_": (effects, pairs)}
+        wanted |= {"shift_": (sites, pairs), "spread_": (sites, pairs)}
+    shapes = {name: array.shape for name, array in state.arrays.items()}
+    if shapes != wanted:
+        raise ValueError(f"arrays of {state.step} are {shapes}, not {wanted}")
 
 
 def _measure(step: Connectivity, arrays: dict[str, np.ndarray]) -> Any:

@@ -20,7 +20,7 @@ from cignn._random import as_random_state
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
 from cignn.estimators.classifier import GraphClassifier, size_of
 from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
-from cignn.estimators.persistence import read_weights, write_model
+from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.presets import within
 from cignn.estimators.progress import training_progress
 from cignn.estimators.settings import rules
@@ -181,29 +181,26 @@ class NeuralGraphClassifier(GraphClassifier):
 
     # ------------------------------------------------------------ saving
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model into a folder: weights as safetensors, everything else as JSON."""
-        self._check_is_fitted()
-        config = self._config() | {
+    def _config(self) -> dict[str, Any]:
+        return super()._config() | {
             "best_epoch": self.best_epoch_,
             "history": json.loads(self.history_.to_json(orient="split", double_precision=15)),
         }
-        write_model(path, config, self.network_.state_dict())
+
+    def _files(self) -> dict[str, bytes]:
+        return {WEIGHTS: weight_bytes(self.network_.state_dict())}
 
     @classmethod
-    def _read(cls, path: Path) -> dict[str, torch.Tensor]:
-        return read_weights(path)
-
-    @classmethod
-    def _from_saved(cls, config: dict[str, Any], weights: dict[str, torch.Tensor]) -> Self:
-        estimator = cls._from_config(config)
-        estimator.best_epoch_ = config["best_epoch"]
-        estimator.history_ = pd.DataFrame(**config["history"])
+    def _from_saved(cls, saved: Saved) -> Self:
+        weights = read_weights(saved)
+        estimator = cls._from_config(saved.config)
+        estimator.best_epoch_ = saved.config["best_epoch"]
+        estimator.history_ = pd.DataFrame(**saved.config["history"])
+        with torch.device("meta"):  # asks for no memory, whatever sizes the config tells of
+            wanted = estimator._untrained(len(weights)).state_dict()
+        _check_shapes(weights, wanted)
         with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced below
-            sizes = estimator.settings_, estimator.n_features_in_, len(estimator.classes_)
-            members = estimator.settings_.get("members", 1)
-            networks: list[Any] = [estimator._build(*sizes) for _ in range(members)]
-        network = networks[0] if members == 1 else Committee(networks)
+            network = estimator._untrained(len(weights))
         network.load_state_dict(weights)
         try:
             device = resolve_device(estimator.device)
@@ -211,6 +208,15 @@ class NeuralGraphClassifier(GraphClassifier):
             device = resolve_device("auto")
         estimator.network_ = network.to(device).eval()
         return estimator
+
+    def _untrained(self, most: int) -> nn.Module:
+        """Make the network that the settings tell of, of ``most`` members at the most."""
+        members = self.settings_.get("members", 1)
+        if not 1 <= members <= most:
+            raise ValueError(f"members is {members}")
+        sizes = self.settings_, self.n_features_in_, len(self.classes_)
+        networks: list[Any] = [self._build(*sizes) for _ in range(members)]
+        return networks[0] if members == 1 else Committee(networks)
 
     # -------------------------------------------------------------- predicting
 
@@ -261,6 +267,15 @@ def resolve_device(device: Any) -> torch.device:
             f'{torch.cuda.device_count() - 1}; use device="auto".'
         )
     return resolved
+
+
+def _check_shapes(weights: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
+    """Refuse weights that are not those of the network, before memory is asked for it."""
+    if weights.keys() != wanted.keys():
+        raise ValueError(f"{sorted(weights.keys() ^ wanted.keys())[0]} is too much or missing")
+    for name, value in wanted.items():
+        if weights[name].shape != value.shape or weights[name].dtype != value.dtype:
+            raise ValueError(f"{name} has shape {tuple(weights[name].shape)}, not {tuple(value.shape)}")
 
 
 def _graphs_of(eval_set: Any) -> list[GraphSet]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,16 +13,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
 
 from cignn.estimators.labels import check_graphs, labelled
+from cignn.estimators.persistence import Saved, write_folder
 from cignn.graphs import GraphSet
 
+LARGEST_LABEL = 4096  # bytes; a config must not ask for more memory than labels need
 UNSAVED = ("random_state", "checkpoint")  # parameters that belong to a training, not to a model
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):
     """A scikit-learn classifier whose X is a `GraphSet`.
 
-    A subclass writes ``fit``, ``predict_proba``, ``save`` and, for `load_model`, ``_read`` and
-    ``_from_saved``.
+    A subclass writes ``fit``, ``predict_proba`` and, for its models on disk, ``_files`` and ``_from_saved``.
     """
 
     class_weight: Any
@@ -91,19 +92,29 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
     # ---------------------------------------------------------------- saving
 
+    def save(self, path: str | Path, notes: Mapping[str, str] | None = None) -> None:
+        """Write the fitted model into a folder; nothing in it is pickled.
+
+        A model that is there already is replaced, whole or not at all, whenever the process ends.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder; made where it is missing.
+        notes : mapping of str to str, optional
+            Texts to keep beside the model by their file names, such as ``settings.toml``.
+        """
+        self._check_is_fitted()
+        write_folder(path, self._config(), self._files(), notes)
+
     @abstractmethod
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model into a folder."""
+    def _files(self) -> dict[str, bytes]:
+        """Return the content of the files that a model folder holds beside its config, by name."""
 
     @classmethod
     @abstractmethod
-    def _read(cls, path: Path) -> Any:
-        """Read what `save` wrote beside the config; refuse what is damaged in one line."""
-
-    @classmethod
-    @abstractmethod
-    def _from_saved(cls, config: dict[str, Any], content: Any) -> Self:
-        """Make a fitted estimator of a config and what `_read` gave."""
+    def _from_saved(cls, saved: Saved) -> Self:
+        """Make a fitted estimator of a model folder; refuse what is damaged in one line."""
 
     def _config(self) -> dict[str, Any]:
         """What a saved model says of itself, as plain data."""
@@ -134,14 +145,13 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             params["class_weight"] = dict(params["class_weight"])
         estimator = cls(**params)
         estimator.settings_ = _with_tuples(config["settings"])
-        estimator.classes_ = np.array(config["classes"], dtype=config["classes_dtype"])
-        estimator.n_features_in_ = config["n_features"]
-        estimator.feature_names_ = config.get("feature_names")  # older models lack it, and the next
-        estimator.n_nodes_ = config.get("n_nodes")
-        estimator.node_names_ = config["node_names"]
-        estimator.training_digest_ = config["training_digest"]
-        graphs = config.get("graphs")
-        estimator.graphs_ = None if graphs is None else np.array(graphs, dtype=str)
+        estimator.classes_ = _classes(config["classes"], config["classes_dtype"])
+        estimator.n_features_in_ = _size(config, "n_features")
+        estimator.feature_names_ = _names(config, "feature_names", estimator.n_features_in_)
+        estimator.n_nodes_ = None if config["n_nodes"] is None else _size(config, "n_nodes")
+        estimator.node_names_ = _names(config, "node_names", estimator.n_nodes_)
+        estimator.training_digest_ = str(config["training_digest"])
+        estimator.graphs_ = words(config["graphs"])
         return estimator
 
     # -------------------------------------------------------------- checking
@@ -186,6 +196,42 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 def size_of(graphs: GraphSet) -> int | None:
     """Return the number of nodes that aligned graphs have; None where there are none, or not aligned."""
     return int(graphs.n_nodes[0]) if graphs.aligned and len(graphs) else None
+
+
+def words(values: Any) -> np.ndarray:
+    """(n,) fingerprints that a saved model lists."""
+    if not isinstance(values, list) or not all(isinstance(one, str) and len(one) <= 64 for one in values):
+        raise ValueError("fingerprints are no list of words")
+    return np.array(values, dtype=str)
+
+
+def _classes(labels: Any, dtype: Any) -> np.ndarray:
+    """(classes,) the labels that a saved model lists, in order."""
+    kind = np.dtype(dtype)
+    if kind.kind not in "iufbUSO" or kind.itemsize > LARGEST_LABEL or not isinstance(labels, list):
+        raise ValueError(f"classes of type {dtype} are no labels")
+    if not all(isinstance(label, str | int | float) for label in labels):
+        raise ValueError("classes hold more than words and numbers")
+    classes = np.array(labels, dtype=kind)
+    if classes.tolist() != labels or len(np.unique(classes)) < max(len(labels), 2):
+        raise ValueError(f"classes {labels[:5]} are no two or more different labels of type {dtype}")
+    return classes
+
+
+def _size(config: dict[str, Any], name: str) -> int:
+    value = config[name]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def _names(config: dict[str, Any], name: str, size: int | None) -> list[str] | None:
+    names = config[name]
+    if names is None:
+        return None
+    if not isinstance(names, list) or len(names) != size or not all(isinstance(one, str) for one in names):
+        raise ValueError(f"{name} are no list of {size} names")
+    return names
 
 
 def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,150 +1,355 @@
-"""Models on disk: a folder with `config.json` and `model.safetensors`, or `model.skops` for shallow ones.
+"""Models on disk: a folder with `config.json` and the files it lists, each with its size and checksum.
 
-Nothing is ever unpickled.
+Weights are `model.safetensors`, shallow models `model.skops`; nothing is ever unpickled.
+
+A model is replaced inside its folder, which may be a mount point or behind a link. New files are written
+beside the old ones under names of their own. Replacing `config.json` is the one step that makes them the
+model: before it the old config finds the old files, after it the new config finds the new ones, under their
+final names or not yet. A kill at any moment therefore leaves a whole model.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save
 from torch import Tensor
 
+from cignn._files import sync, unwritten
+
 FORMAT = "cignn model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 PIPELINE = "model.skops"
 PREPARATION = "preparation.json"
 REFERENCE = "preparation.safetensors"
 SETTINGS = "settings.toml"  # what the command line was told
-FILES = {CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, SETTINGS}
+FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, SETTINGS)
+LARGEST_CONFIG = 2**28  # bytes
 # what skops does not trust by itself and our pipelines hold: the trees of a forest
 TRUSTED = ["sklearn.tree._tree.Tree"]
+# files that wait for their names, and what `tempfile` made to see whether a folder can be written
+_WAITING = re.compile(rf"({'|'.join(map(re.escape, FILES))})\.[0-9a-f]{{16}}\.new|\.cignn-.*")
 
 
-def write_model(path: str | Path, config: dict[str, Any], weights: dict[str, Tensor]) -> None:
-    """Write a model folder with the weights of a network."""
-    tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
-    _write(path, config, lambda folder: save_file(tensors, folder / WEIGHTS))
+class ModelError(ValueError):
+    """A model folder that cannot be used; the message names the file and says what to do."""
 
 
-def write_pipeline(path: str | Path, config: dict[str, Any], pipeline: Any) -> None:
-    """Write a model folder with a fitted scikit-learn pipeline."""
-    import skops.io
+class Saved(NamedTuple):
+    """A model folder as it was read: its path, its config, and the content of its files."""
 
-    _write(path, config, lambda folder: skops.io.dump(pipeline, folder / PIPELINE))
+    path: Path
+    config: dict[str, Any]
+    files: dict[str, bytes]
 
-
-def _write(path: str | Path, config: dict[str, Any], write_content: Callable[[Path], Any]) -> None:
-    """Write a model folder with its config."""
-    with whole_folder(path) as folder:
-        write_content(folder)
-        header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
-        write_json(folder / CONFIG, header | config)
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write plain data and numpy's numbers and arrays as JSON."""
-    path.write_text(json.dumps(content, indent=2, default=_plain) + "\n")
+    def content(self, name: str) -> bytes:
+        """Return a file that must be there."""
+        if name not in self.files:
+            raise ModelError(f"{self.path} is not a whole model folder: {name} is missing.")
+        return self.files[name]
 
 
-@contextmanager
-def whole_folder(path: str | Path) -> Iterator[Path]:
-    """Yield an empty folder; it takes the place of an older model only once it is whole."""
-    path = check_model_path(path)
-    temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
-    temporary.mkdir(parents=True)
+# ----------------------------------------------------------------------- writing
+
+
+def write_folder(
+    path: str | Path,
+    config: Mapping[str, Any],
+    files: Mapping[str, bytes],
+    notes: Mapping[str, str] | None = None,
+) -> None:
+    """Write a model folder, or replace the model in it; whatever happens, the old or the new one is whole.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder, made where it is missing.
+    config : mapping
+        What the model says of itself, as plain data.
+    files : mapping of str to bytes
+        The content of the model's files, by their names.
+    notes : mapping of str to str, optional
+        Texts kept beside the model, which readers may change: they have no checksum.
+    """
+    folder = check_model_path(path)
+    texts = {name: text.encode() for name, text in (notes or {}).items()}
+    header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
+    config = header | dict(config) | {"files": _listed(files), "notes": _listed(texts)}
+    contents = {**files, **texts, CONFIG: sealed(config)}
+    waiting = {name: folder / _waiting(name, _sha256(content)) for name, content in contents.items()}
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
-        yield temporary
-        if path.exists():
-            shutil.rmtree(path)
-        os.replace(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder):
+            for name, content in contents.items():
+                waiting[name].write_bytes(content)
+                sync(waiting[name])
+            sync(folder)
+            os.replace(waiting[CONFIG], folder / CONFIG)
+            waiting = {}  # from here on they are the model
+            _settle(folder, config)
+    except BaseException as error:
+        for place in waiting.values():
+            with suppress(OSError):
+                place.unlink()
+        for one in made:
+            with suppress(OSError):
+                one.rmdir()
+        if isinstance(error, OSError):
+            raise unwritten(path, error) from error
+        raise
+
+
+def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
+    """Return tensors as a safetensors file."""
+    return save({name: value.detach().cpu().contiguous() for name, value in weights.items()})
+
+
+def json_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return plain data, and numpy's numbers and arrays, as JSON."""
+    return (json.dumps(content, indent=2, default=_plain) + "\n").encode()
+
+
+def sealed(config: Mapping[str, Any]) -> bytes:
+    """Return a config as JSON with a checksum of its content."""
+    content = json.loads(json_bytes(config))
+    return json_bytes(content | {"checksum": _checksum(content)})
+
+
+def reseal(path: str | Path) -> None:
+    """List the files of a model folder as they are now, for who changed them by hand and knows why."""
+    folder = Path(path)
+    config = json.loads((folder / CONFIG).read_bytes())
+    for kind in ("files", "notes"):
+        config[kind] = _listed({name: (folder / name).read_bytes() for name in config[kind]})
+    (folder / CONFIG).write_bytes(sealed(config))
 
 
 def check_model_path(path: str | Path) -> Path:
-    """Refuse a place where something else than a model stands."""
+    """Refuse a place where something else than a model stands, or that cannot be written.
+
+    Nothing is left behind: better told before a training than after it.
+    """
     path = Path(path)
-    if path.exists() and not _replaceable(path):
-        raise ValueError(f"{path} exists and is not a model folder; choose another path.")
+    try:
+        there = path.exists()
+        if (there or path.is_symlink()) and not _replaceable(path):
+            raise ValueError(f"{path} exists and is not a model folder; choose another path.")
+        made = [one for one in (path, *path.parents) if not one.exists()]
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path, prefix=".cignn-"):
+                pass
+        finally:
+            for one in made:
+                with suppress(OSError):
+                    one.rmdir()
+    except OSError as error:
+        raise unwritten(path, error) from error
     return path
 
 
 def _replaceable(path: Path) -> bool:
     """Whether a folder is empty or holds a model, whole or damaged, and nothing else."""
-    if not path.is_dir() or not {item.name for item in path.iterdir()} <= FILES:
+    if not path.is_dir():
+        return False
+    if not all(item.name in FILES or _WAITING.fullmatch(item.name) for item in path.iterdir()):
         return False
     try:
-        config = json.loads((path / CONFIG).read_text())
-    except (OSError, ValueError):
+        config = json.loads((path / CONFIG).read_bytes())
+    except (OSError, ValueError, RecursionError):
         return True
     return isinstance(config, dict) and config.get("format") == FORMAT
 
 
+def _settle(folder: Path, config: Mapping[str, Any]) -> None:
+    """Give files that the config waits for their names, and remove those of older models."""
+    listed = config["files"] | config["notes"]
+    for name, facts in listed.items():
+        with suppress(OSError):
+            os.replace(folder / _waiting(name, facts["sha256"]), folder / name)
+    for item in list(folder.iterdir()):
+        if _WAITING.fullmatch(item.name) or (item.name in FILES and item.name not in {CONFIG, *listed}):
+            with suppress(OSError):
+                item.unlink()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time change a folder, where the system can do that."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+# ----------------------------------------------------------------------- reading
+
+
+def read_folder(path: str | Path) -> Saved:
+    """Read a model folder; refuses a damaged, foreign, older or newer one."""
+    path = Path(path)
+    config = read_config(path)
+    try:
+        files = {name: _read(path, name, facts) for name, facts in config["files"].items()}
+    except ModelError:
+        if read_config(path)["checksum"] != config["checksum"]:  # another process has just replaced it
+            return read_folder(path)
+        raise
+    if any(_WAITING.fullmatch(item.name) for item in path.iterdir()):  # a process was killed while saving
+        with suppress(OSError), _locked(path):
+            _settle(path, read_config(path))
+    return Saved(path, config, files)
+
+
 def read_config(path: Path) -> dict[str, Any]:
-    """Read what a model folder says of itself; refuses a damaged, foreign or newer one."""
+    """Read what a model folder says of itself; refuses a damaged, foreign, older or newer one."""
     if not path.is_dir():
         raise FileNotFoundError(f"there is no model folder at {path}.")
-    _check_file(path, CONFIG)
-    try:
-        config = json.loads((path / CONFIG).read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path / CONFIG} is damaged ({error}); save the model again.") from None
+    file = path / CONFIG
+    if not file.is_file():
+        raise ModelError(f"{path} is not a whole model folder: {CONFIG} is missing.")
+    if file.stat().st_size > LARGEST_CONFIG:
+        raise ModelError(f"{file} is damaged (it is larger than any config); save the model again.")
+    config = parsed(file.read_bytes(), file)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise ValueError(f"{path} was not written by cignn.")
-    if not isinstance(config.get("format_version"), int):
-        raise ValueError(f"{path / CONFIG} is damaged (no format_version); save the model again.")
-    if config["format_version"] > FORMAT_VERSION:
-        raise ValueError(
-            f"{path} was written by a newer cignn (format {config['format_version']}, this one reads up to "
-            f"{FORMAT_VERSION}); upgrade cignn."
+        raise ModelError(f"{path} was not written by cignn.")
+    version = config.get("format_version")
+    if not isinstance(version, int):
+        raise ModelError(f"{file} is damaged (no format_version); save the model again.")
+    if version != FORMAT_VERSION:
+        age, remedy = (
+            ("a newer", "upgrade cignn") if version > FORMAT_VERSION else ("an older", "fit it again")
         )
+        raise ModelError(
+            f"{path} was written by {age} cignn (format {version}, this one reads {FORMAT_VERSION}); "
+            f"{remedy}."
+        )
+    if config.get("checksum") != _checksum(config) or not _is_listing(config):
+        raise ModelError(f"{file} is damaged or was changed (its checksum is another); save the model again.")
     return config
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read the weights in a model folder."""
-    _check_file(path, WEIGHTS)
+def parsed(content: bytes, file: Path) -> Any:
+    """Return what JSON says."""
     try:
-        return load_file(path / WEIGHTS)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path / WEIGHTS} is damaged ({error}); save the model again.") from None
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{file} is damaged ({first_line(error)}); save the model again.") from None
 
 
-def read_pipeline(path: Path) -> Any:
-    """Read the pipeline in a model folder, made only of types known beforehand."""
+def read_weights(saved: Saved, name: str = WEIGHTS) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file of a model, each of finite numbers."""
+    content = saved.content(name)
+    try:
+        weights = load(content)
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ModelError(
+            f"{saved.path / name} is damaged ({first_line(error)}); save the model again."
+        ) from None
+    bad = next((key for key, value in weights.items() if value.isnan().any()), None)
+    if bad is not None:
+        raise ModelError(
+            f"{saved.path / name} holds weights that are no numbers ({bad}); fit the model again."
+        )
+    return weights
+
+
+def read_pipeline(saved: Saved) -> Any:
+    """Return the pipeline of a model, made only of types known beforehand."""
     import skops.io
 
-    _check_file(path, PIPELINE)
+    file, content = saved.path / PIPELINE, saved.content(PIPELINE)
     try:
-        unknown = set(skops.io.get_untrusted_types(file=path / PIPELINE)) - set(TRUSTED)
-        pipeline = None if unknown else skops.io.load(path / PIPELINE, trusted=TRUSTED)
+        unknown = set(skops.io.get_untrusted_types(data=content)) - set(TRUSTED)
+        pipeline = None if unknown else skops.io.loads(content, trusted=TRUSTED)
     except Exception as error:  # a damaged archive fails in any part of skops
-        line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path / PIPELINE} is damaged ({line}); save the model again.") from None
+        raise ModelError(f"{file} is damaged ({first_line(error)}); save the model again.") from None
     if unknown:
-        raise ValueError(
-            f"{path / PIPELINE} was not written by cignn and is not loaded: it holds "
-            f"{', '.join(sorted(unknown))}."
+        raise ModelError(
+            f"{file} was not written by cignn and is not loaded: it holds {', '.join(sorted(unknown))}."
         )
     return pipeline
 
 
-def _check_file(path: Path, name: str) -> None:
-    if not (path / name).is_file():
-        raise ValueError(f"{path} is not a whole model folder: {name} is missing.")
+def first_line(error: BaseException) -> str:
+    """Return what an error says, in one line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _read(folder: Path, name: str, facts: Mapping[str, Any]) -> bytes:
+    """Return the content of a listed file, under its own name or the one it had while it was written."""
+    places = [folder / name, folder / _waiting(name, facts["sha256"])]
+    for place in places:
+        with suppress(FileNotFoundError):
+            if place.is_file() and place.stat().st_size == facts["bytes"]:
+                content = place.read_bytes()
+                if _sha256(content) == facts["sha256"]:
+                    return content
+    if not any(place.is_file() for place in places):
+        raise ModelError(f"{folder} is not a whole model folder: {name} is missing.")
+    raise ModelError(
+        f"{folder / name} is damaged (its size or checksum is not the one in {CONFIG}); save the model again."
+    )
+
+
+def _is_listing(config: Mapping[str, Any]) -> bool:
+    """Whether a config lists known files with their sizes and checksums."""
+    lists = [config.get("files"), config.get("notes")]
+    return all(
+        isinstance(one, dict)
+        and all(
+            name in FILES
+            and isinstance(facts, dict)
+            and isinstance(facts.get("bytes"), int)
+            and re.fullmatch("[0-9a-f]{64}", str(facts.get("sha256")))
+            for name, facts in one.items()
+        )
+        for one in lists
+    )
+
+
+# ----------------------------------------------------------------------- helpers
+
+
+def _listed(files: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
+    return {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in files.items()}
+
+
+def _waiting(name: str, sha256: str) -> str:
+    return f"{name}.{sha256[:16]}.new"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _checksum(config: Mapping[str, Any]) -> str:
+    content = {name: value for name, value in config.items() if name != "checksum"}
+    return _sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _versions() -> dict[str, str]:

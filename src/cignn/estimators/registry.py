@@ -13,7 +13,7 @@ from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.gnn import GNNClassifier
-from cignn.estimators.persistence import PREPARATION, read_config
+from cignn.estimators.persistence import PREPARATION, ModelError, first_line, read_folder
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.sib import SIBClassifier
 
@@ -59,16 +59,16 @@ def load_model(path: str | Path) -> Any:
 
     A damaged, foreign or newer folder is refused with one clear line.
     """
-    path = Path(path)
-    config = read_config(path)
-    saved = {method.estimator.__name__: method.estimator for method in ESTIMATORS.values()}
-    name = config.get("estimator")
-    if name not in saved:
+    saved = read_folder(path)
+    kinds = {method.estimator.__name__: method.estimator for method in ESTIMATORS.values()}
+    name = saved.config.get("estimator")
+    if not isinstance(name, str) or name not in kinds:
         raise ValueError(f"{path} holds an unknown kind of model, {name!r}; upgrade cignn.")
-    content = saved[name]._read(path)
     try:
-        classifier = saved[name]._from_saved(config, content)
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path} is damaged: config and weights do not fit ({line}).") from None
-    return CohortClassifier._from_saved(path, classifier) if (path / PREPARATION).exists() else classifier
+        classifier = kinds[name]._from_saved(saved)
+        return CohortClassifier._from_saved(saved, classifier) if PREPARATION in saved.files else classifier
+    except ModelError:
+        raise
+    except Exception as error:  # whatever comes of a config that says something else than the files
+        line = first_line(error)
+        raise ModelError(f"{path} is damaged: config and weights do not fit ({line}).") from None

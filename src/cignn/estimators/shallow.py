@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +20,7 @@ from cignn._random import as_random_state
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.features import connectivity_vector, graph_statistics
 from cignn.estimators.labels import class_codes, class_weights, labelled
-from cignn.estimators.persistence import read_pipeline, write_pipeline
+from cignn.estimators.persistence import PIPELINE, Saved, read_pipeline
 from cignn.estimators.presets import choice, whole, within
 from cignn.estimators.subjects import folds
 from cignn.graphs import GraphSet
@@ -199,22 +198,20 @@ class ShallowGraphClassifier(GraphClassifier):
 
     # ---------------------------------------------------------------- saving
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model into a folder: the pipeline by skops, everything else as JSON."""
-        self._check_is_fitted()
-        write_pipeline(path, self._config(), self.pipeline_)
+    def _files(self) -> dict[str, bytes]:
+        import skops.io
+
+        return {PIPELINE: skops.io.dumps(self.pipeline_)}
 
     @classmethod
-    def _read(cls, path: Path) -> Any:
-        return read_pipeline(path)
-
-    @classmethod
-    def _from_saved(cls, config: dict[str, Any], content: Any) -> Self:
-        estimator = cls._from_config(config)
-        estimator.n_nodes_ = config["n_nodes"]  # which older ones had too
-        if not isinstance(content, Pipeline) or len(content[-1].classes_) != len(estimator.classes_):
+    def _from_saved(cls, saved: Saved) -> Self:
+        pipeline = read_pipeline(saved)
+        estimator = cls._from_config(saved.config)
+        if not isinstance(pipeline, Pipeline) or len(pipeline[-1].classes_) != len(estimator.classes_):
             raise ValueError("the pipeline is another's")
-        estimator.pipeline_ = content
+        if estimator.settings_["features"] not in VECTORS:
+            raise ValueError(f"there are no features {estimator.settings_['features']!r}")
+        estimator.pipeline_ = pipeline
         return estimator
 
 
