@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import examples
-from cignn import CIGNNClassifier, GraphSet, load_model
+from cignn import CIGNNClassifier, GraphSet, _files, load_model
 from cignn.estimators import checkpoint as checkpoint_module
 from cignn.estimators import persistence, training
 
@@ -549,17 +549,16 @@ def test_a_kill_while_writing_leaves_the_last_checkpoint(
     tmp_path: Path, graphs: GraphSet, stop: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, writes = tmp_path / "fit.ckpt", []
-    real = checkpoint_module.save_file
+    real = checkpoint_module.save
 
-    def killed(tensors: Any, where: Path, *rest: Any) -> None:
-        writes.append(where)
+    def killed(*content: Any) -> bytes:
+        writes.append(content)
         if len(writes) == 4:
-            Path(where).write_bytes(b"half")
             raise SystemExit
-        real(tensors, where, *rest)
+        return real(*content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_module, "save_file", killed)
+        patch.setattr(checkpoint_module, "save", killed)
         with pytest.raises(SystemExit):
             tiny(checkpoint=path).fit(graphs)
     counter = stop(None)
@@ -567,6 +566,25 @@ def test_a_kill_while_writing_leaves_the_last_checkpoint(
     assert counter.finished == 3
     assert_same_model(model, tiny().fit(graphs), graphs)
     assert set(contents(tmp_path)) == {"fit.ckpt"}
+
+
+def test_a_full_disk_costs_the_checkpoint_and_not_the_training(
+    tmp_path: Path, graphs: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "fit.ckpt"
+    tiny(epochs=2, checkpoint=path).fit(graphs)
+    before = path.read_bytes()
+
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_files, "sync", full)
+    path.rename(tmp_path / "kept")
+    words = r"fit\.ckpt could not be written \(No space left on device\).* The training goes on without it"
+    with pytest.warns(UserWarning, match=words):
+        model = tiny(epochs=2, checkpoint=path).fit(graphs)
+    assert len(model.history_) == 2
+    assert contents(tmp_path) == {"kept": before}
 
 
 def other_labels(graphs: GraphSet) -> tuple[GraphSet, np.ndarray]:
@@ -609,6 +627,8 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "cut": (truncate, "is not a readable checkpoint .*delete it to start anew"),
     "empty": (lambda path: truncate(path, 0), "is not a readable checkpoint .*delete it to start anew"),
     "text": (lambda path: path.write_text("dear diary\n" * 20), "is not a readable checkpoint"),
+    "a bit": (lambda path: flip_a_bit(path, 0.9), r"is not a readable checkpoint \(its checksum is another"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is not a file; choose another path"),
     "other weights": (write_model_weights, "is not a training checkpoint; choose another path"),
 }
 
@@ -620,8 +640,8 @@ def test_a_damaged_or_foreign_checkpoint_is_refused_in_one_line(
     path = tmp_path / "fit.ckpt"
     tiny(epochs=1, checkpoint=path).fit(graphs)
     spoil(path)
-    before = path.read_bytes()
+    before = contents(tmp_path)
     with pytest.raises(ValueError, match=words) as caught:
         tiny(epochs=1, checkpoint=path).fit(graphs)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
-    assert contents(tmp_path) == {"fit.ckpt": before}
+    assert contents(tmp_path) == before

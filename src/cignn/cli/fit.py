@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +13,10 @@ import typer
 from cignn._progress import working
 from cignn._words import meant
 from cignn.cli import options as opt
-from cignn.cli.app import InterruptedWorkError, command
-from cignn.cli.reading import check_folder, kind_of, read_data
+from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
+from cignn.cli.reading import kind_of, read_data
 from cignn.cli.screen import positive_words, say, say_json, say_words, show_facts
-from cignn.cli.settings import FILE, assignments, names_in, write_settings
+from cignn.cli.settings import FILE, assignments, names_in, settings_text
 
 if TYPE_CHECKING:
     from cignn import Cohort, CohortClassifier
@@ -68,7 +69,6 @@ def fit(
     from cignn.evaluation import classification_scores, make_protocol, positive_class
     from cignn.evaluation.protocols import labels_of
 
-    check_folder(out.parent)
     check_model_path(out)
     check_kind(connectivity)
     given = {"preset": preset, "epochs": epochs, "members": members}
@@ -106,9 +106,8 @@ def fit(
         model.fit(cohort[train])
     seconds = time.perf_counter() - started
     fitted = model.classifier_ if is_cohort else model
-    model.save(out)
     resolved = {**fitted.settings_, "best_epoch": getattr(fitted, "best_epoch_", None)}
-    write_settings(out / FILE, context, **resolved)
+    save_or_keep(model, out, {FILE: settings_text(context, **resolved)})
 
     scores: Mapping[str, float] = {}
     if len(test):
@@ -137,6 +136,23 @@ def fit(
             say(f"to look at it: cignn report {out}")
     if getattr(fitted, "interrupted_", False):
         raise InterruptedWorkError(f"the model of epoch {fitted.best_epoch_} is kept in {out}.")
+
+
+def save_or_keep(model: Any, out: Path, notes: Mapping[str, str]) -> None:
+    """Save a trained model; where that fails, keep it somewhere else and say where."""
+    try:
+        model.save(out, notes)
+        return
+    except (OSError, ValueError) as error:
+        failure = str(error)
+    for place in (out.absolute().parent, Path.cwd(), Path(tempfile.gettempdir())):
+        try:
+            kept = Path(tempfile.mkdtemp(prefix="cignn-model-", dir=place))
+            model.save(kept, notes)
+        except OSError:
+            continue
+        raise FailedWorkError(f"{failure} The trained model is kept in {kept}.")
+    raise FailedWorkError(f"{failure} The trained model could be kept nowhere.")
 
 
 def steps(

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from cignn import __version__
+from cignn._files import write_text
 from cignn._words import meant
 
 FILE = "settings.toml"
@@ -103,8 +104,13 @@ def settings_of(context: typer.Context) -> dict[str, Any]:
     return values
 
 
-def write_settings(path: Path, context: typer.Context, **resolved: Any) -> Path:
-    """Write the settings of a command beside its result; ``--config`` reads the file again.
+def write_settings(path: Path, context: typer.Context) -> None:
+    """Write the settings of a command beside its result; ``--config`` reads the file again."""
+    write_text(path, settings_text(context, path.name))
+
+
+def settings_text(context: typer.Context, name: str = FILE, **resolved: Any) -> str:
+    """Return the settings of a command as TOML, for a file of that name.
 
     resolved : what became of defaults that depend on the data, as a table of its own.
     """
@@ -112,9 +118,8 @@ def write_settings(path: Path, context: typer.Context, **resolved: Any) -> Path:
     if resolved:
         values["resolved"] = resolved
     head = f"# cignn {__version__}, {context.command.name}, {datetime.now():%Y-%m-%d %H:%M}\n"
-    again = f"# again: cignn {context.command.name} --config {path.name}\n\n"
-    path.write_text(head + again + to_toml(values), encoding="utf-8")
-    return path
+    again = f"# again: cignn {context.command.name} --config {name}\n\n"
+    return head + again + to_toml(values)
 
 
 def read_settings(folder: Path) -> dict[str, Any]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
+
+from cignn._files import replacing
 
 FORMAT = "cignn checkpoint"
 
@@ -60,7 +64,10 @@ class Checkpoint:
     def save(
         self, network: nn.Module, average: nn.Module, optimiser: torch.optim.Optimizer, state: State
     ) -> None:
-        """Write all that is needed to go on, or leave the old file as it was."""
+        """Write all that is needed to go on, or leave the old file as it was.
+
+        A training does not end because its checkpoint cannot be written: that is a warning.
+        """
         tensors = {f"network.{k}": v for k, v in network.state_dict().items()}
         tensors |= {f"average.{k}": v for k, v in average.state_dict().items()}
         tensors |= {f"best.{k}": v for k, v in state.best_weights.items()}
@@ -77,16 +84,19 @@ class Checkpoint:
             "best_score": list(state.best_score),
             "history": state.history,
         }
-        temporary = self.path.with_name(self.path.name + ".tmp")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         metadata = {
             "format": FORMAT,
             "key": self.key,
             "seed": str(self.seed),
             "progress": json.dumps(progress),
         }
-        save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, temporary, metadata)
-        os.replace(temporary, self.path)
+        tensors = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
+        metadata["checksum"] = _checksum(metadata, tensors)
+        try:
+            with replacing(self.path) as new:
+                new.write_bytes(save(tensors, metadata))
+        except OSError as error:
+            warnings.warn(f"{error} The training goes on without it.", stacklevel=2)
 
     def load(self, network: nn.Module, average: nn.Module) -> Pending | None:
         """Bring the network and its average to where the checkpoint left them; None when there is none."""
@@ -98,40 +108,67 @@ class Checkpoint:
                 f"{self.path} belongs to a training with other settings, data or random_state; delete it or "
                 "choose another path."
             )
-        progress: dict[str, Any] = json.loads(metadata["progress"])
-        device = next(network.parameters()).device
-        network.load_state_dict(_under(tensors, "network."))
-        average.load_state_dict(_under(tensors, "average."))
-        state = State(
-            progress["epoch"],
-            progress["steps"],
-            progress["best_epoch"],
-            tuple(progress["best_score"]),
-            progress["history"],
-            {k: v.to(device) for k, v in _under(tensors, "best.").items()},
-        )
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, value in _under(tensors, "optimiser.").items():
-            i, key = name.split(".", 1)
-            moments.setdefault(int(i), {})[key] = value
-        return Pending(state, moments, _under(tensors, "generator."))
+        try:
+            progress: dict[str, Any] = json.loads(metadata["progress"])
+            device = next(network.parameters()).device
+            network.load_state_dict(_under(tensors, "network."))
+            average.load_state_dict(_under(tensors, "average."))
+            state = State(
+                progress["epoch"],
+                progress["steps"],
+                progress["best_epoch"],
+                tuple(progress["best_score"]),
+                progress["history"],
+                {k: v.to(device) for k, v in _under(tensors, "best.").items()},
+            )
+            moments: dict[int, dict[str, Tensor]] = {}
+            for name, value in _under(tensors, "optimiser.").items():
+                i, key = name.split(".", 1)
+                moments.setdefault(int(i), {})[key] = value
+            generators = _under(tensors, "generator.")
+            torch.Generator().set_state(generators["cpu"])
+        except Exception as error:  # whatever comes of a file with the right key and another content
+            raise _unreadable(self.path, error) from None
+        return Pending(state, moments, generators)
 
 
 def saved_seed(path: Path) -> int | None:
     """Return the seed of the training kept at ``path``, None when none is."""
-    return int(_read(path, weights=False)[0]["seed"]) if path.exists() else None
+    return int(_read(path)[0]["seed"]) if path.exists() else None
 
 
-def _read(path: Path, weights: bool = True) -> tuple[dict[str, str], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Return the metadata and tensors of a checkpoint, as they were written."""
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file; choose another path for the checkpoint.")
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in list(file.keys())} if weights else {}
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is not a readable checkpoint ({error}); delete it to start anew.") from None
+            tensors = {name: file.get_tensor(name) for name in list(file.keys())}
+    except Exception as error:  # a damaged header fails in any part of safetensors and torch
+        raise _unreadable(path, error) from None
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} is not a training checkpoint; choose another path.")
+    if metadata.get("checksum") != _checksum(metadata, tensors) or not metadata.get("seed", "").isdecimal():
+        raise _unreadable(path, ValueError("its checksum is another"))
     return metadata, tensors
+
+
+def _unreadable(path: Path, error: Exception) -> ValueError:
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return ValueError(f"{path} is not a readable checkpoint ({line}); delete it to start anew.")
+
+
+def _checksum(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    """Return a digest of all that a checkpoint holds."""
+    digest = hashlib.sha256()
+    for name in sorted(metadata.keys() - {"checksum"}):
+        digest.update(f"{name}={metadata[name]}\n".encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
