@@ -11,63 +11,86 @@ import platform
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 
+from cignn._files import unwritten
 from cignn.evaluation.methods import digest
 from cignn.evaluation.mixtures import SETTINGS
+from cignn.evaluation.store_file import (
+    BROKEN,
+    FORMAT,
+    SCHEMA,
+    TABLES,
+    DamagedError,
+    Rows,
+    checksum,
+    columns_in,
+    connect,
+    connect_to_read,
+    may_write,
+    parsed,
+    read_tables,
+    rows_of,
+    salvaged,
+)
 from cignn.evaluation.tasks import Outcome, Predictions, Task
 
 FILE = "results.sqlite"
-FORMAT = 1
-PATIENCE = 60.0  # seconds to wait for another run that is writing
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "pandas", "nilearn")
 COLUMNS = ["method", "data", "protocol", "split", "seed"]
-
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS tasks (
-    key TEXT PRIMARY KEY, method TEXT, data TEXT, protocol TEXT, split TEXT, seed INTEGER,
-    n_train INTEGER, n_validation INTEGER, n_test INTEGER,
-    status TEXT NOT NULL CHECK (status IN ('done', 'failed')), error TEXT, trace TEXT,
-    settings TEXT, chosen TEXT, classes TEXT, seconds REAL, peak_memory INTEGER,
-    versions TEXT, host TEXT, finished TEXT
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS scores (
-    key TEXT, explainer TEXT, metric TEXT, value REAL, error TEXT, PRIMARY KEY (key, explainer, metric)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS predictions (
-    key TEXT, position INTEGER, subject TEXT, site TEXT, y_true TEXT, y_pred TEXT, probabilities TEXT,
-    PRIMARY KEY (key, position)
-) WITHOUT ROWID;
-"""
+SIZES = ["n_train", "n_validation", "n_test"]
+# SQLite's codes of what is no damage: somebody else writes, or the disk does not take it
+BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+UNWRITTEN = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 
 
 class Store:
     """The finished tasks of a results folder; without a path they are kept in memory.
 
-    path : folder, made where it is missing; the file in it is ``results.sqlite``.
+    Parameters
+    ----------
+    path : str or Path, optional
+        Folder, made where it is missing; the file in it is ``results.sqlite``. Where it cannot be written,
+        as on a read-only medium, what it holds can still be read.
+
+    Attributes
+    ----------
+    read_only : bool
+        Whether nothing can be added.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = None if path is None else Path(path)
+        self.file = None if self.path is None else self.path / FILE
+        self.read_only = False
         self._lock = threading.RLock()  # joblib asks for tasks from a thread of its own
-        where = ":memory:"
-        if self.path is not None:
-            if self.path.is_file():
-                raise ValueError(f"store must be a folder, {self.path} is a file.")
-            self.path.mkdir(parents=True, exist_ok=True)
-            where = str(self.path / FILE)
+        if self.path is not None and self.path.is_file():
+            raise ValueError(f"store must be a folder, {self.path} is a file.")
         try:
-            self._db = sqlite3.connect(where, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+            self._db = self._connect()
             self._prepare()
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{where} cannot be used as a store ({error}); choose another folder.") from None
+        except BROKEN as error:
+            raise self._refused(error) from None
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.file is None:
+            return connect(Path(":memory:"))
+        self.read_only = self.file.is_file() and not may_write(self.file)
+        if self.read_only:
+            return connect_to_read(self.file)
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritten(self.file.parent, error) from None
+        return connect(self.file)
 
     def _prepare(self) -> None:
         # before the version: another run may make the tables meanwhile, in one step with it
@@ -76,7 +99,15 @@ class Store:
         if version > FORMAT:
             raise ValueError(f"{self.path} was written by a newer cignn; upgrade.")
         if tables and not version:
-            raise sqlite3.DatabaseError("a database of something else")
+            raise ValueError(
+                f"{self.file} is no store (a database of something else); choose another folder."
+            )
+        if version and any(columns_in(self._db, table) != list(names) for table, names in TABLES.items()):
+            raise DamagedError("its tables are not those of a store")
+        if self.read_only:
+            if not tables:
+                raise ValueError(f"{self.file} holds no results, and cannot be written.")
+            return
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing, a power cut little
         if version < FORMAT:
@@ -99,29 +130,39 @@ class Store:
         key, errors = task.key, outcome.explainer_errors
         scores: list[tuple] = [(key, s.explainer, s.metric, _real(s.value), None) for s in outcome.scores]
         scores += [(key, name, "error", None, error) for name, error in errors.items()]
+        self._add(Rows(key, [_row(task, outcome)], scores, [*_prediction_rows(key, outcome.predictions)]))
+
+    def check_writable(self) -> None:
+        """Refuse a store that nothing can be added to, before the work and not after it."""
+        if self.read_only:
+            raise PermissionError(f"{self.file} cannot be written, only read; choose another folder.")
+
+    def _add(self, rows: Rows) -> None:
+        self.check_writable()
         with self._lock:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
-                known = self._db.execute("SELECT status FROM tasks WHERE key = ?", [key]).fetchone()
-                if known is None or known[0] == "failed":
-                    for table in ("scores", "predictions"):  # a failure may have come after these
-                        self._db.execute(f"DELETE FROM {table} WHERE key = ?", [key])
-                    self._insert("REPLACE", "tasks", [_row(task, outcome)])
-                    self._insert("INSERT", "scores", scores)
-                    self._insert("INSERT", "predictions", _prediction_rows(key, outcome.predictions))
+                if self.status([rows.key]).get(rows.key) != "done":
+                    for table in (*TABLES, "checksums"):  # a failure may have left scores as well
+                        self._db.execute(f"DELETE FROM {table} WHERE key = ?", [rows.key])
+                    for table in TABLES:
+                        self._insert(table, getattr(rows, table))
+                    # of what is read, not of what was given: SQLite makes a real number of a whole one
+                    sums = [checksum(rows_of(self._db, table, rows.key)) for table in TABLES]
+                    self._insert("checksums", [(rows.key, *sums)])
                 self._db.execute("COMMIT")
             except BaseException as error:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                if isinstance(error, sqlite3.OperationalError):  # a full disk, or another run that hangs
-                    raise OSError(f"{self.path} could not be written to ({error}).") from None
+                with suppress(sqlite3.Error):
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                if isinstance(error, (*BROKEN, OverflowError)):
+                    raise self._refused(error) from None
                 raise
 
-    def _insert(self, verb: str, table: str, rows: Iterable[tuple]) -> None:
-        rows = list(rows)
+    def _insert(self, table: str, rows: list[tuple]) -> None:
         if rows:
             marks = ", ".join("?" * len(rows[0]))
-            self._db.executemany(f"{verb} INTO {table} VALUES ({marks})", rows)
+            self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
 
     # ------------------------------------------------------------------ reading
 
@@ -130,7 +171,10 @@ class Store:
         wanted = set(keys)
         only, which = (" WHERE key = ?", list(wanted)) if len(wanted) == 1 else ("", [])
         with self._lock:
-            rows = self._db.execute(f"SELECT key, status FROM tasks{only}", which).fetchall()
+            try:
+                rows = self._db.execute(f"SELECT key, status FROM tasks{only}", which).fetchall()
+            except BROKEN as error:
+                raise self._refused(error) from None
         return {key: status for key, status in rows if key in wanted}
 
     def tasks(self) -> pd.DataFrame:
@@ -139,59 +183,125 @@ class Store:
         settings_digest : a word for the settings and the version of the package; rows of `results` and
         `predictions` have it too, and the task's key.
         """
-        table = self._read("SELECT * FROM tasks")
-        table[SETTINGS] = _settings_digests(table)
+        (table,) = self._read("tasks")
         for name in ("settings", "chosen", "versions", "classes"):
-            table[name] = [json.loads(text) if isinstance(text, str) else None for text in table[name]]
+            table[name] = [parsed(text) if isinstance(text, str) else None for text in table[name]]
         return _sorted(table)
 
     def results(self) -> pd.DataFrame:
         """One row per task and metric of everything that is kept, several runs too: see `evaluate`."""
-        scores = self._read(
-            "SELECT key, method, data, protocol, split, seed, explainer, metric, value, "
-            "n_train, n_validation, n_test, scores.error AS error FROM tasks JOIN scores USING (key)"
-        )
-        failures = self._read(
-            "SELECT key, method, data, protocol, split, seed, '' AS explainer, 'error' AS metric, "
-            "NULL AS value, n_train, n_validation, n_test, error FROM tasks WHERE status = 'failed'"
-        )
-        table = pd.DataFrame(
-            {name: [*scores[name], *failures[name]] for name in scores}, columns=list(scores.columns)
-        )
+        tasks, scores = self._read("tasks", "scores")
+        names = ["key", *COLUMNS, *SIZES, SETTINGS]
+        scored = scores.merge(tasks[names], on="key")
+        failed = tasks[tasks["status"] == "failed"]
+        failed = failed[[*names, "error"]].assign(explainer="", metric="error", value=np.nan)
+        order = ["key", *COLUMNS, "explainer", "metric", "value", *SIZES, "error", SETTINGS]
+        table = pd.DataFrame({name: [*scored[name], *failed[name]] for name in order}, columns=order)
         table["value"] = table["value"].astype(float)
-        table[SETTINGS] = table["key"].map(self._settings_by_key())
+        known = dict(zip(tasks["key"], tasks["classes"], strict=True))
+        table["positive"] = pd.Series([_second(known[key]) for key in table["key"]], dtype=object)
         return _sorted(table, "explainer", "metric")
 
     def predictions(self) -> pd.DataFrame:
         """One row per task and scan of its test part, probabilities in columns ``p_<class>``."""
-        names = ", ".join(f"tasks.{name}" for name in COLUMNS)
-        table = self._read(
-            f"SELECT key, {names}, position, subject, site, y_true, y_pred, probabilities, classes "
-            "FROM predictions JOIN tasks USING (key)"
-        )
+        tasks, table = self._read("tasks", "predictions")
+        table = tasks[["key", *COLUMNS, "classes", SETTINGS]].merge(table, on="key")
         for name in ("y_true", "y_pred"):
-            table[name] = pd.Series([json.loads(text) for text in table[name]]).infer_objects()
+            table[name] = pd.Series([parsed(text) for text in table[name]], dtype=object).infer_objects()
         columns: dict[str, np.ndarray] = {}
         for text, rows in table.groupby("classes").indices.items():
-            chances = [
-                json.loads(p) if isinstance(p, str) else None for p in table["probabilities"].iloc[rows]
-            ]
-            for k, label in enumerate(json.loads(str(text))):
+            chances = [parsed(p) if isinstance(p, str) else None for p in table["probabilities"].iloc[rows]]
+            for k, label in enumerate(parsed(text)):
                 column = columns.setdefault(f"p_{label}", np.full(len(table), np.nan))
                 column[rows] = [np.nan if p is None else p[k] for p in chances]
-        table = table.drop(columns=["probabilities", "classes"]).assign(**columns)
-        table[SETTINGS] = table["key"].map(self._settings_by_key())
-        return _sorted(table, "position")
+        names = ["key", *COLUMNS, "position", "subject", "site", "y_true", "y_pred"]
+        table = table[[*names, SETTINGS]].assign(**columns)
+        return _sorted(table[[*names, *columns, SETTINGS]], "position")
 
-    def _settings_by_key(self) -> dict[str, str]:
-        table = self._read("SELECT key, settings, versions FROM tasks")
-        return dict(zip(table["key"], _settings_digests(table), strict=True))
-
-    def _read(self, query: str) -> pd.DataFrame:
+    def _read(self, *tables: str) -> list[pd.DataFrame]:
+        """Return tables as they are kept, the tasks with the digest of their settings."""
         with self._lock:
-            cursor = self._db.execute(query)
-            rows = cursor.fetchall()
-        return pd.DataFrame.from_records(rows, columns=[column[0] for column in cursor.description])
+            try:
+                found = read_tables(self._db, *tables)
+            except BROKEN as error:
+                raise self._refused(error) from None
+        out = [
+            pd.DataFrame.from_records(rows, columns=list(TABLES[table]))
+            for table, rows in zip(tables, found, strict=True)
+        ]
+        for table, frame in zip(tables, out, strict=True):
+            if table == "tasks":
+                pairs = zip(frame["settings"], frame["versions"], strict=True)
+                frame[SETTINGS] = [digest(text, parsed(said)["cignn"])[:8] for text, said in pairs]
+        return out
+
+    # ----------------------------------------------------------------- rescuing
+
+    @staticmethod
+    def rescue(path: str | Path, into: str | Path) -> Rescued:
+        """Copy what can be read of a damaged store into a new one; nothing happens to the old one.
+
+        Parameters
+        ----------
+        path : str or Path
+            Folder of the damaged store.
+        into : str or Path
+            Folder of the new one, without a store so far. The same evaluation there does only what was lost.
+
+        Returns
+        -------
+        Rescued
+            How many tasks were copied, and how many are named in the old file but cannot be read whole.
+
+        Examples
+        --------
+        >>> from tempfile import mkdtemp
+        >>> from cignn.evaluation import Store
+        >>> damaged, whole = mkdtemp(), mkdtemp()
+        >>> Store(damaged).close()
+        >>> Store.rescue(damaged, whole)
+        Rescued(copied=0, lost=0)
+        """
+        old, new = Path(path) / FILE, Path(into) / FILE
+        if not old.is_file():
+            raise FileNotFoundError(f"there is no store at {path}: {FILE} is missing.")
+        if new.exists():
+            raise FileExistsError(f"{new} is there already; choose another folder.")
+        copied = lost = 0
+        with Store(into) as store:
+            for rows in salvaged(old):
+                if rows is None:
+                    lost += 1
+                else:
+                    store._add(rows)
+                    copied += 1
+        return Rescued(copied, lost)
+
+    def _refused(self, error: Exception) -> Exception:
+        """Return what to raise: what is wrong with which file, what is left, and what to do."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        where = self.file or "the store in memory"
+        if code in BUSY or code in UNWRITTEN or isinstance(error, OverflowError) or self.file is None:
+            what = "is in use by another program" if code in BUSY else "could not be written to"
+            return OSError(f"{where} {what} ({error}).")
+        if code == sqlite3.SQLITE_NOTADB:
+            return ValueError(f"{where} is no store ({error}); choose another folder.")
+        try:
+            tasks = list(salvaged(self.file))
+        except (*BROKEN, OSError):
+            tasks = []
+        readable = sum(task is not None for task in tasks)
+        line = f"{where} is damaged ({error}); {readable} of {len(tasks)} tasks in it can be read"
+        if not readable:
+            return ValueError(f"{line}: put back a copy, or evaluate again into another folder.")
+        return ValueError(f'{line}: Store.rescue("{self.path}", "rescued") copies them into a new folder.')
+
+
+class Rescued(NamedTuple):
+    """What `Store.rescue` found."""
+
+    copied: int
+    lost: int
 
 
 # ----------------------------------------------------------------------- helpers
@@ -209,11 +319,6 @@ def _row(task: Task, outcome: Outcome) -> tuple:
         *(outcome.seconds, outcome.peak_memory, json.dumps(versions()), outcome.host),
         datetime.now(UTC).isoformat(timespec="seconds"),
     )
-
-
-def _settings_digests(tasks: pd.DataFrame) -> list[str]:
-    pairs = zip(tasks["settings"], tasks["versions"], strict=True)
-    return [digest(settings, json.loads(said)["cignn"])[:8] for settings, said in pairs]
 
 
 def _prediction_rows(key: str, p: Predictions | None) -> Iterable[tuple]:
@@ -248,6 +353,12 @@ def _package_versions() -> dict[str, str]:
 
 def _real(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
+
+
+def _second(classes: str | None) -> Any:
+    """The class, of two, that scores in the store are of; None of more, and of tasks that failed."""
+    labels = parsed(classes) if isinstance(classes, str) else []
+    return labels[1] if len(labels) == 2 else None
 
 
 def _sorted(table: pd.DataFrame, *more: str) -> pd.DataFrame:
