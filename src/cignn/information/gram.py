@@ -5,6 +5,8 @@ Both kernels are infinitely divisible, as definition 1 of the paper asks, and ar
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 
@@ -99,12 +101,12 @@ def _distances(x: Tensor) -> Tensor:
 
 def _width(distances: Tensor, neighbours: int, dtype: torch.dtype) -> Tensor:
     """Kernel width from (..., n, n) distances of samples that were stored as `dtype`, in float64."""
-    if neighbours < 1:
-        raise ValueError(f"neighbours must be at least 1, got {neighbours}.")
+    if isinstance(neighbours, bool) or not isinstance(neighbours, Integral) or neighbours < 1:
+        raise ValueError(f"neighbours must be a whole number of at least 1, got {neighbours!r}.")
     n = distances.shape[-1]
     if n < 2:
         return distances.new_ones(distances.shape[:-2])
-    k = min(neighbours, n - 1)
+    k = min(int(neighbours), n - 1)
     # The distance of a sample to itself is the smallest and adds nothing: k + 1 terms, k of them others.
     near = distances.topk(k + 1, dim=-1, largest=False, sorted=False).values.sum((-2, -1)) / (n * k)
     overall = distances.sum((-2, -1)) / (n * (n - 1))

@@ -1,7 +1,12 @@
 """Matrix-based Rényi entropies of Gram matrices, and the mutual informations built from them.
 
 All values are in bits. Each function makes one batched eigenvalue call for all the entropies it needs
-(none at order 2, where the Frobenius norm does), in float64, and returns the dtype of its inputs.
+(none at order 2, where the Frobenius norm does), in float64, and returns the dtype of its inputs. A value
+whose spectrum cannot be computed, as that of a matrix with a NaN, is NaN; nothing is raised.
+
+Eigenvalues that are rounding count as zero: at low orders, where every eigenvalue weighs nearly the same, an
+entropy would otherwise be that of the rounding. There, prefer Gram matrices in float64: those of float32 have
+eigenvalues of about 1e-8 that are rounding too, but cannot be told from others.
 
 A joint entropy is never below its marginals. Mutual informations are non-negative in the limit of order 1,
 where the entropies are von Neumann's; at other orders they can be slightly negative.
@@ -18,9 +23,9 @@ from torch import Tensor
 
 from cignn.information.gram import check_grams
 
-# Eigenvalues of a matrix of trace 1 below this are rounding, often negative; they are set to it and get no
-# gradient. At order 1.01 this moves an entropy by less than 1e-8 bits for hundreds of samples.
-_SMALLEST_EIGENVALUE = 1e-12
+# Of n samples, eigenvalues below 10 n roundings of the largest are rounding: LAPACK errs by up to 3 of them
+# for a few samples, by about 20 for hundreds.
+_ROUNDINGS = 10
 
 
 class CausalTerms(NamedTuple):
@@ -148,9 +153,35 @@ def _entropies(matrices: Tensor, order: float) -> Tensor:
     density = matrices / trace[..., None, None]
     if order == 2:
         return -torch.log2(density.square().sum((-2, -1)))
-    # `eigvalsh` differentiates as V diag(g) Vᵀ: no differences of eigenvalues in a denominator.
-    log_values = torch.linalg.eigvalsh(density).clamp(min=_SMALLEST_EIGENVALUE).log()
-    # Dividing the clamped spectrum by its sum keeps 0 <= H <= log2 n whatever the clamp added; logarithms
-    # keep large orders from underflowing.
+    values = _eigenvalues(density)
+    # What is rounding, often negative, adds nothing at any order and gets no gradient.
+    relative = _ROUNDINGS * values.shape[-1] * torch.finfo(values.dtype).eps
+    absent = values.detach() <= relative * values.detach().amax(-1, keepdim=True)
+    log_values = values.masked_fill(absent, 1.0).log().masked_fill(absent, -torch.inf)
+    # Dividing the spectrum by its sum keeps 0 <= H <= log2 n whatever was left out; logarithms keep large
+    # orders from underflowing.
     log_power_sum = torch.logsumexp(order * log_values, -1) - order * torch.logsumexp(log_values, -1)
     return log_power_sum / ((1 - order) * math.log(2))
+
+
+def _eigenvalues(matrices: Tensor) -> Tensor:
+    """Spectra of symmetric matrices of trace 1, (..., n, n) -> (..., n); NaN where one cannot be computed.
+
+    `eigvalsh` differentiates as V diag(g) Vᵀ: no differences of eigenvalues in a denominator. It raises for
+    a whole batch when a single matrix does not converge; each is then tried alone.
+    """
+    try:
+        return torch.linalg.eigvalsh(matrices)
+    except torch.linalg.LinAlgError:
+        spectra = [_stubborn_eigenvalues(matrix) for matrix in matrices.reshape(-1, *matrices.shape[-2:])]
+        return torch.stack(spectra).view(matrices.shape[:-1])
+
+
+def _stubborn_eigenvalues(matrix: Tensor) -> Tensor:
+    """Try again on the CPU, whose algorithm is another, with a diagonal moved by less than a rounding."""
+    n = len(matrix)
+    shift = torch.linspace(0, torch.finfo(matrix.dtype).eps / 2, n, dtype=matrix.dtype)
+    try:
+        return torch.linalg.eigvalsh(matrix.cpu() + shift.diag()).to(matrix.device)
+    except torch.linalg.LinAlgError:
+        return matrix.diagonal() * torch.nan
