@@ -41,7 +41,7 @@ from cignn.evaluation import (
     permutation_test,
     runner,
     score_table,
-    store,
+    store_file,
     summary,
     tasks,
 )
@@ -773,7 +773,7 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(
 
 def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "results.sqlite").write_text("notes of a year, and no database at all" * 9)
-    with pytest.raises(ValueError, match=r"cannot be used as a store.*choose another folder"):
+    with pytest.raises(ValueError, match=r"is no store.*choose another folder"):
         Store(tmp_path)
     assert "notes of a year" in (tmp_path / "results.sqlite").read_text()
     with pytest.raises(ValueError, match="store must be a folder"):
@@ -795,11 +795,11 @@ def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
 def test_a_store_that_another_program_holds_is_named(
     motifs: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PATIENCE", 0.01)
+    monkeypatch.setattr(store_file, "PATIENCE", 0.01)
     evaluate(FEW, motifs, store=tmp_path)
     holder = sqlite3.connect(tmp_path / "results.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(OSError, match=r"could not be written to \(database is locked\)"):
+    with pytest.raises(OSError, match=r"in use by another program \(database is locked\)"):
         evaluate(FEW, motifs, seeds=2, store=tmp_path)
     holder.close()
     assert len(evaluate(FEW, motifs, seeds=2, store=tmp_path)["key"].unique()) == 4
@@ -898,3 +898,63 @@ def test_a_task_that_kills_its_worker_does_not_stop_the_others(motifs: GraphSet)
         table = evaluate(methods, motifs, scheduler=cluster.scheduler_address)
     assert set(table["method"][table["error"].notna()]) == {"killing"}
     assert table["value"][table["method"] == "lasso"].notna().all()
+
+
+# ---------------------------------------------------------------- the positive class
+
+
+@pytest.fixture(scope="module")
+def patients(cohort: Cohort) -> Cohort:
+    """The cohort with words for labels: ASD, the patients, stands before TD in sorted order."""
+    return cohort.with_y(np.where(np.asarray(cohort.y) == 1, "ASD", "TD"))
+
+
+def scores_of(results: pd.DataFrame) -> pd.Series:
+    return results.set_index(["method", "split", "metric"])["value"].unstack("metric")
+
+
+def test_another_positive_class_is_scored_from_what_is_kept(
+    patients: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = {"lasso": {"C": 1.0}, "spy": make_pipeline(ConnectomeGraphs(), Spy())}
+    how = {"protocol": "loso", "store": tmp_path, "verbose": 0}
+    usual = evaluate(methods, patients, **how)
+    assert set(usual["positive"]) == {"TD"}
+    monkeypatch.setattr(runner, "run_task", None)  # nothing is left to do
+    other = evaluate(methods, patients, positive="ASD", **how)
+    assert set(other["positive"]) == {"ASD"} and other["key"].tolist() == usual["key"].tolist()
+    before, after = scores_of(usual), scores_of(other)
+    for name, was in {"sensitivity": "specificity", "specificity": "sensitivity", "mcc": "mcc"}.items():
+        pd.testing.assert_series_equal(after[name], before[was], check_names=False)
+    pd.testing.assert_series_equal(after["roc_auc"], before["roc_auc"])
+    assert (after["f1"] != before["f1"]).any()
+    again = evaluate(methods, patients, positive="TD", **how)
+    pd.testing.assert_frame_equal(again, usual)
+    with Store(tmp_path) as store:
+        assert set(store.results()["positive"]) == {"TD"}
+        intervals = bootstrap_intervals(store.predictions(), "sensitivity", n_resamples=5, positive="ASD")
+    assert set(intervals["positive"]) == {"ASD"}
+    mean = after.groupby("method")["sensitivity"].mean()
+    assert intervals.set_index("method")["value"].to_dict() == pytest.approx(mean.to_dict())
+    with pytest.raises(ValueError, match=r"scores of method 'lasso' .* are of several positive classes"):
+        summary(pd.concat([usual, other]))
+    assert set(summary(other)["positive"]) == {"ASD"} and "positive" not in summary(other, ["accuracy"])
+
+
+def test_a_search_by_sensitivity_depends_on_whose_it_is(patients: Cohort) -> None:
+    def keys(positive: Any, metric: str) -> set[str]:
+        grid = {"lasso": {"C": [0.1, 1.0]}}
+        tasks = runner.plan(["lasso"], {"d": patients}, "holdout", 1, None, grid, metric, positive)
+        return {task.key for task in tasks}
+
+    assert keys("ASD", "accuracy") == keys(None, "accuracy")
+    assert keys("TD", "sensitivity") == keys(None, "sensitivity") != keys("ASD", "sensitivity")
+
+
+def test_a_positive_class_that_is_none_of_two_is_refused_before_anything_runs(patients: Cohort) -> None:
+    with pytest.raises(ValueError, match="positive must be one of the classes, 'ASD' or 'TD', got 'MDD'"):
+        evaluate("lasso", patients, positive="MDD")
+    three = patients.with_y(np.arange(len(patients)) % 3)
+    with pytest.raises(ValueError, match="positive is for two classes, there are 3; leave it out"):
+        evaluate("lasso", three, positive=1)
+    assert evaluate({"lasso": {"C": 1.0}}, three, verbose=0)["positive"].isna().all()

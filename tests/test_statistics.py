@@ -31,6 +31,7 @@ from cignn.evaluation import (
     site_table,
     summary,
 )
+from cignn.evaluation.consistency import _permuted
 from cignn.evaluation.statistics import holm
 
 
@@ -227,6 +228,11 @@ def test_differences_without_spread() -> None:
         corrected_t_test([0.1], 9, 1)
 
 
+def test_differences_that_are_rounding_are_none() -> None:
+    assert corrected_t_test(np.array([1.1e-16, 1.2e-16, 1.1e-16]), 90, 10).p_value == 1
+    assert corrected_t_test(np.array([0.1, 0.12, 0.11]), 90, 10).p_value < 0.05
+
+
 def test_methods_are_compared_pair_by_pair() -> None:
     scores = {"a": [0.9, 0.8, 0.9, 0.8], "b": [0.8, 0.6, 0.6, 0.6], "c": [0.9, 0.8, 0.9, 0.8]}
     table = compare_methods(results(scores)).set_index(["first", "second"])
@@ -324,6 +330,17 @@ def test_labels_are_permuted_over_subjects_not_scans() -> None:
     assert permutation_test(predictions(y, y)).iloc[0]["p_value"] < 0.001
 
 
+def test_a_model_on_permuted_labels_sees_one_label_per_subject() -> None:
+    subjects = np.repeat([f"sub-{i}" for i in range(20)], 2)
+    labels = np.repeat(np.arange(20) % 2, 2)
+    shuffled = _permuted(labels, subjects, np.random.RandomState(0))
+    by_subject = shuffled.reshape(20, 2)
+    assert (by_subject[:, 0] == by_subject[:, 1]).all() and shuffled.sum() == labels.sum()
+    assert (shuffled != labels).any()
+    alone = _permuted(labels, None, np.random.RandomState(0)).reshape(20, 2)
+    assert (alone[:, 0] != alone[:, 1]).any()
+
+
 def test_labels_of_scans_before_and_after_are_permuted_within_the_subject() -> None:
     rng = np.random.default_rng(0)
     y, subject = np.tile([0, 1], 20), np.repeat([f"s{i}" for i in range(20)], 2)
@@ -396,6 +413,14 @@ def test_a_calibration_curve_worked_out_by_hand() -> None:
     assert curve["count"].tolist() == [1, 2, 1, 2] and curve.index.tolist() == [0, 1, 2, 3]
     error = expected_calibration_error(y, np.stack([1 - chance, chance], 1), [0, 1], n_bins=4)
     assert error == pytest.approx((0.1 + 2 * 0.2 + 0.7 + 2 * 0.05) / 6)
+
+
+def test_the_class_whose_probabilities_are_calibrated_can_be_named() -> None:
+    chances = np.array([[0.9, 0.1], [0.85, 0.15], [0.25, 0.75]])
+    y = np.array(["ASD", "TD", "TD"])
+    curve = calibration_curve(y, chances, np.array(["ASD", "TD"]), positive="ASD")
+    assert curve["frequency"].tolist() == [0, 0, 1] and curve["count"].sum() == 3
+    assert curve["probability"].tolist() == pytest.approx([0.25, 0.85, 0.9])
 
 
 def test_three_classes_are_calibrated_by_the_one_predicted() -> None:

@@ -14,18 +14,24 @@ _SEXES = {"m": "M", "male": "M", "f": "F", "female": "F"}
 
 
 def demographic_table(cohort: Cohort, groups: dict[Any, str]) -> pd.DataFrame:
-    """Size, age, sex and motion per group, then per site and group; see `Cohort.summary`."""
+    """Size, age, sex and motion per group, then per site and group; see `Cohort.summary`.
+
+    A subject with several scans is described once, by its first; the column "scans" counts them.
+    """
     labels = pd.Series(["all"] * len(cohort) if cohort.y is None else cohort.y)
     order = sorted(labels.dropna().unique())
     sites = [("all", np.ones(len(cohort), bool))]
     if cohort.sites is not None:
         sites += [(site, cohort.sites == site) for site in np.unique(cohort.sites)]
     rows, index = [], []
+    repeated = len(np.unique(cohort.subjects)) < len(cohort)
     for site, here in sites:
         for label in order:
             inside = here & (labels == label).to_numpy()
             index.append((str(site), str(groups.get(label, label))))
-            rows.append({"subjects": int(inside.sum())} | _describe(cohort.covariates[inside]))
+            once = np.flatnonzero(inside)[~pd.Series(cohort.subjects[inside]).duplicated().to_numpy()]
+            scans = {"scans": int(inside.sum())} if repeated else {}
+            rows.append({"subjects": len(once)} | scans | _describe(cohort.covariates.iloc[once]))
     return pd.DataFrame(rows, index=pd.MultiIndex.from_tuples(index, names=["site", "group"]))
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 LABEL_METRICS = ("accuracy", "balanced_accuracy", "f1", "mcc", "sensitivity", "specificity")
 PROBABILITY_METRICS = ("roc_auc", "calibration_error")
 METRICS = LABEL_METRICS + PROBABILITY_METRICS
+OF_POSITIVE = ("f1", "sensitivity", "specificity", "calibration_error")  # of two classes, other with another
 ERRORS = ("calibration_error",)  # metrics of which less is better
 BINS = 10  # of equal width, in which probability and frequency are compared
 
@@ -46,9 +47,7 @@ def classification_scores(
         the positive one, of more that of the predicted one
     positive : the class, of two, whose share recognised is the sensitivity; see `positive_class`
     """
-    coded = code(y_true, y_pred, classes, probabilities)
-    if positive is not None and positive_class(coded.labels, positive) == coded.labels.tolist()[0]:
-        coded = _turned(coded)
+    coded = counted_by(code(y_true, y_pred, classes, probabilities), positive)
     scores = weighted_scores(coded, np.ones((1, len(coded.truth))))
     return {name: float(value[0]) for name, value in scores.items()}
 
@@ -69,6 +68,17 @@ def positive_class(classes: Any, positive: Any = None) -> Any:
             f"positive must be one of the classes, {known[0]!r} or {known[1]!r}, got {positive!r}."
         )
     return same[0]
+
+
+def counted_by(coded: Coded, positive: Any) -> Coded:
+    """Return the predictions with ``positive`` as the second of two classes, the one that scores are of.
+
+    None leaves them in sorted order.
+    """
+    if positive is None or positive_class(coded.labels, positive) != coded.labels.tolist()[0]:
+        return coded
+    chances = None if coded.probabilities is None else coded.probabilities[:, ::-1]
+    return Coded(1 - coded.truth, 1 - coded.predicted, chances, coded.labels[::-1])
 
 
 def code(
@@ -152,12 +162,16 @@ def confusion_scores(confusion: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def calibration_curve(
-    y_true: np.ndarray, probabilities: np.ndarray, classes: np.ndarray, n_bins: int = BINS
+    y_true: np.ndarray,
+    probabilities: np.ndarray,
+    classes: np.ndarray,
+    n_bins: int = BINS,
+    positive: Any = None,
 ) -> pd.DataFrame:
     """What was promised and what came true, in bins of equal width: probability, frequency and count.
 
-    y_true : (n,) labels; probabilities : (n, classes). Of two classes the probability of the second is
-    looked at, of more that of the most probable one. Empty bins are left out.
+    y_true : (n,) labels; probabilities : (n, classes). Of two classes the probability of ``positive`` is
+    looked at, by default the second's; of more that of the most probable one. Empty bins are left out.
     """
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
@@ -165,7 +179,7 @@ def calibration_curve(
     if chances.ndim != 2 or chances.shape != (len(y_true), len(classes)):
         want = (len(y_true), len(classes))
         raise ValueError(f"probabilities must be (predictions, classes) {want}, got {chances.shape}.")
-    coded = code(y_true, np.asarray(classes)[chances.argmax(1)], classes, chances)
+    coded = counted_by(code(y_true, np.asarray(classes)[chances.argmax(1)], classes, chances), positive)
     promised, came = calibration_pairs(coded.truth, coded.probabilities)
     table = pd.DataFrame({"bin": bin_numbers(promised, n_bins), "probability": promised, "frequency": came})
     bins = table.groupby("bin")
@@ -173,10 +187,14 @@ def calibration_curve(
 
 
 def expected_calibration_error(
-    y_true: np.ndarray, probabilities: np.ndarray, classes: np.ndarray, n_bins: int = BINS
+    y_true: np.ndarray,
+    probabilities: np.ndarray,
+    classes: np.ndarray,
+    n_bins: int = BINS,
+    positive: Any = None,
 ) -> float:
     """Mean distance of probability and frequency over the bins of `calibration_curve`, by their counts."""
-    curve = calibration_curve(y_true, probabilities, classes, n_bins)
+    curve = calibration_curve(y_true, probabilities, classes, n_bins, positive)
     return float(np.average((curve["probability"] - curve["frequency"]).abs(), weights=curve["count"]))
 
 
@@ -193,12 +211,6 @@ def bin_numbers(promised: np.ndarray, n_bins: int) -> np.ndarray:
 
 
 # ----------------------------------------------------------------------- helpers
-
-
-def _turned(coded: Coded) -> Coded:
-    """Two classes in the other order."""
-    chances = None if coded.probabilities is None else coded.probabilities[:, ::-1]
-    return Coded(1 - coded.truth, 1 - coded.predicted, chances, coded.labels[::-1])
 
 
 def _calibration_error(coded: Coded, weights: np.ndarray) -> np.ndarray:

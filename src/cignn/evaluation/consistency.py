@@ -108,7 +108,8 @@ def label_permutation_check(
     """Train a clone on permuted labels and compare its explanations with the estimator's own.
 
     estimator : fitted on ``graphs``; explained : graphs to explain, by default the same; explainer : by
-    default the estimator's own ``explain``; y : labels to permute, by default those of the graphs.
+    default the estimator's own ``explain``; y : labels to permute, by default those of the graphs. All graphs
+    of a subject (``meta["subject"]``) that share a label get the same one.
     """
     from cignn.explainers import make_explainer
 
@@ -118,11 +119,28 @@ def label_permutation_check(
     explained = graphs if explained is None else explained
     explainer = make_explainer("built-in") if explainer is None else explainer
     own = clone(explainer).fit(estimator, graphs).explain(explained)  # says first what does not fit
-    shuffled = as_random_state(random_state).permutation(labels)
+    shuffled = _permuted(labels, graphs.meta.get("subject"), as_random_state(random_state))
     blind = clone(estimator).fit(graphs, shuffled)
     permuted = clone(explainer).fit(blind, graphs).explain(explained)
     areas = [None, None] if explained.edge_truth is None else map(explanation_roc_auc, (own, permuted))
     return PermutationCheck(agreement(own, permuted, k), *areas)
+
+
+def _permuted(labels: np.ndarray, subjects: np.ndarray | None, random: np.random.RandomState) -> np.ndarray:
+    """(g,) labels permuted over subjects: scans of one subject that share a label move together.
+
+    Only subjects with as many scans of a label exchange theirs, so that the classes keep their sizes.
+    """
+    labels = np.asarray(labels)
+    if subjects is None or len(np.unique(subjects)) == len(labels):
+        return random.permutation(labels)
+    pairs = pd.DataFrame({"subject": np.asarray(subjects).astype(str), "label": labels.astype(str)})
+    of_scan = pairs.groupby(["subject", "label"], sort=False).ngroup().to_numpy()
+    _, first, sizes = np.unique(of_scan, return_index=True, return_counts=True)
+    new = labels[first]
+    for size in np.unique(sizes):
+        new[sizes == size] = random.permutation(new[sizes == size])
+    return new[of_scan]
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:

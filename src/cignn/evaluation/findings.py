@@ -33,9 +33,10 @@ class Finding:
 class Audit(Sequence):
     """The findings of an audit, worst first, by number or name: ``audit(cohort)["site → label"]``."""
 
-    def __init__(self, findings: Sequence[Finding], subjects: int) -> None:
+    def __init__(self, findings: Sequence[Finding], subjects: int, scans: int | None = None) -> None:
         self.findings = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
         self.subjects = subjects
+        self.scans = subjects if scans is None else scans
 
     def __len__(self) -> int:
         return len(self.findings)
@@ -66,7 +67,8 @@ class Audit(Sequence):
     def __repr__(self) -> str:
         counts = pd.Series([f.severity for f in self]).value_counts()
         heads = [f"{counts[s]} {s}" for s in SEVERITIES if s in counts]
-        lines = [f"Audit of {self.subjects} subjects: {', '.join(heads)}"]
+        more = f" ({self.scans} scans)" if self.scans != self.subjects else ""
+        lines = [f"Audit of {self.subjects} subjects{more}: {', '.join(heads)}"]
         lines += [line for finding in self for line in _lines(finding)]
         return "\n".join(lines)
 

@@ -6,6 +6,7 @@ import pandas as pd
 
 NAMES = ["method", "data", "protocol"]
 SETTINGS = "settings_digest"
+POSITIVE = "positive"
 REMEDY = 'keep those of one evaluation, rows[rows["key"].isin(results["key"])], or give methods other names.'
 
 
@@ -17,6 +18,11 @@ def refuse_mixtures(rows: pd.DataFrame) -> None:
         if counts.max() > 1:
             who = _who(names, counts.idxmax())
             raise ValueError(f"{who} stands for {counts.max()} different settings ({SETTINGS}); {REMEDY}")
+    if POSITIVE in rows and len(rows):
+        counts = rows.groupby(names, sort=False, dropna=False)[POSITIVE].nunique()
+        if counts.max() > 1:
+            who = _who(names, counts.idxmax())
+            raise ValueError(f"scores of {who} are of several positive classes; evaluate with one of them.")
     refuse_repeats(rows)
 
 

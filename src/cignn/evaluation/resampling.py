@@ -13,7 +13,10 @@ from cignn.evaluation.classification import (
     LABEL_METRICS,
     METRICS,
     Coded,
+    classification_scores,
     code,
+    counted_by,
+    positive_class,
     scores_of_truths,
     weighted_scores,
 )
@@ -39,18 +42,20 @@ def bootstrap_intervals(
     level: float = 0.95,
     n_resamples: int = 2000,
     random_state: int = 0,
+    positive: Any = None,
 ) -> pd.DataFrame:
     """Intervals of the mean score over tasks, by drawing test subjects anew with all their scans.
 
-    predictions : from `Store.predictions`. One row per method, data, protocol, settings and metric: value,
-    low, high. The intervals say how the score depends on who was tested; the models stay as they were
-    trained. There are none of the calibration error, which resampling inflates.
+    predictions : from `Store.predictions`. positive : see `classification_scores`. One row per method, data,
+    protocol, settings and metric: value, low, high, and the positive class. The intervals say how the score
+    depends on who was tested; the models stay as they were trained. There are none of the calibration error,
+    which resampling inflates.
     """
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1), got {level}.")
     metrics = _known_metrics(metrics, RESAMPLED)
     rows = []
-    for names, parts, n_subjects in _groups(predictions):
+    for names, parts, n_subjects in _groups(predictions, positive):
         rng = np.random.default_rng(random_state)
         there = [m for m in metrics if m in LABEL_METRICS or parts[0].coded.probabilities is not None]
         drawn: dict[str, list[np.ndarray]] = {m: [] for m in there}
@@ -64,8 +69,10 @@ def bootstrap_intervals(
             values = np.concatenate(drawn[metric])
             values = values[~np.isnan(values)]
             ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2]) if len(values) else [np.nan] * 2
-            rows.append((*names, metric, float(whole[metric][0]), *(float(end) for end in ends)))
-    return pd.DataFrame(rows, columns=[*_names(predictions), "metric", "value", "low", "high"])
+            value = float(whole[metric][0])
+            rows.append((*names, metric, value, *(float(end) for end in ends), _counted(parts)))
+    columns = [*_names(predictions), "metric", "value", "low", "high", "positive"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def permutation_test(
@@ -74,18 +81,20 @@ def permutation_test(
     *,
     n_permutations: int = 2000,
     random_state: int = 0,
+    positive: Any = None,
 ) -> pd.DataFrame:
     """Test models against chance: how often do permuted labels fit the predictions as well as the true ones?
 
-    predictions : from `Store.predictions`. One row per method, data, protocol and settings: value, chance
-    (the mean over permutations) and p_value. Labels are permuted over subjects, within a split where each is
-    tested once; those of a subject with scans of several classes over these scans. Models are not trained
-    again: exact for a single holdout, while scores of folds, whose training sets share subjects, vary more
-    than assumed here and get small p-values somewhat too often.
+    predictions : from `Store.predictions`. positive : see `classification_scores`. One row per method, data,
+    protocol and settings: value, chance (the mean over permutations), p_value and the positive class. Labels
+    are permuted over subjects, within a split where each is tested once; those of a subject with scans of
+    several classes over these scans. Models are not trained again: exact for a single holdout, while scores
+    of folds, whose training sets share subjects, vary more than assumed here and get small p-values somewhat
+    too often.
     """
     _known_metrics([metric], RESAMPLED)
     rows = []
-    for names, parts, n_subjects in _groups(predictions):
+    for names, parts, n_subjects in _groups(predictions, positive):
         if metric not in LABEL_METRICS and parts[0].coded.probabilities is None:
             raise ValueError(f"{metric} needs probabilities, {names[0]!r} gives none.")
         rng = np.random.default_rng(random_state)
@@ -110,8 +119,10 @@ def permutation_test(
             null.append(_nanmean(np.stack(scores)))
         value = float(_means(parts, np.ones((1, n_subjects)))[metric][0])
         chance = np.concatenate(null)
-        rows.append((*names, metric, value, float(_nanmean(chance)), permutation_p_value(value, chance)))
-    return pd.DataFrame(rows, columns=[*_names(predictions), "metric", "value", "chance", "p_value"])
+        p_value = permutation_p_value(value, chance)
+        rows.append((*names, metric, value, float(_nanmean(chance)), p_value, _counted(parts)))
+    columns = [*_names(predictions), "metric", "value", "chance", "p_value", "positive"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def permutation_p_value(score: float, null: Sequence[float] | np.ndarray) -> float:
@@ -126,6 +137,33 @@ def permutation_p_value(score: float, null: Sequence[float] | np.ndarray) -> flo
     return float((1 + np.sum(chance >= score - 1e-9)) / (1 + len(chance)))
 
 
+def rescored(results: pd.DataFrame, predictions: pd.DataFrame, positive: Any) -> pd.DataFrame:
+    """Return results whose scores of classifiers count another of two classes as positive.
+
+    results : from `evaluate` or `Store.results`; predictions : from `Store.predictions`, of these tasks at
+    least. Nothing is trained: scores are computed again from the predictions. The column ``positive`` names
+    the class.
+    """
+    kept = predictions[predictions["key"].isin(results["key"])]
+    scores: dict[tuple, float] = {}
+    counted: dict[Any, Any] = {}
+    for _, of_data in kept.groupby("data", sort=False):
+        known = np.unique(np.concatenate(_arrays(of_data)[:3]))
+        label = positive_class(known, positive)
+        for key, some in of_data.groupby("key", sort=False):
+            true, predicted, classes, chances = _arrays(some)
+            found = classification_scores(
+                true, predicted, known if chances is None else classes, chances, label
+            )
+            scores |= {(key, metric): value for metric, value in found.items()}
+            counted[key] = label
+    own = (results["explainer"] == "").to_numpy() if "explainer" in results else np.ones(len(results), bool)
+    pairs = zip(results["key"], results["metric"], results["value"], own, strict=True)
+    values = [scores.get((key, metric), value) if mine else value for key, metric, value, mine in pairs]
+    labels = pd.Series([counted.get(key) for key in results["key"]], index=results.index, dtype=object)
+    return results.assign(value=values, positive=labels)
+
+
 # ----------------------------------------------------------------------- helpers
 
 
@@ -134,7 +172,13 @@ def _names(predictions: pd.DataFrame) -> list[str]:
     return [*NAMES, *([SETTINGS] if SETTINGS in predictions else [])]
 
 
-def _groups(predictions: pd.DataFrame) -> Iterator[tuple[tuple, list[_Part], int]]:
+def _counted(parts: list[_Part]) -> Any:
+    """The class, of two, that scores are of."""
+    labels = parts[0].coded.labels.tolist()
+    return labels[1] if len(labels) == 2 else None
+
+
+def _groups(predictions: pd.DataFrame, positive: Any = None) -> Iterator[tuple[tuple, list[_Part], int]]:
     """Yield the names, the tasks and the number of subjects of every method on every data set."""
     for name in [*NAMES, "split", "seed", "subject", "y_true", "y_pred"]:
         if name not in predictions:
@@ -151,7 +195,7 @@ def _groups(predictions: pd.DataFrame) -> Iterator[tuple[tuple, list[_Part], int
         parts = []
         for rows in some.groupby(["split", "seed"], sort=False).indices.values():
             given = None if chances is None else chances[rows]
-            coded = code(true[rows], predicted[rows], classes, given)
+            coded = counted_by(code(true[rows], predicted[rows], classes, given), positive)
             parts.append(_Part(coded, subject[rows], scan[rows]))
         yield names, parts, int(subject.max()) + 1
 

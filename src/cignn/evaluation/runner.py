@@ -21,7 +21,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from cignn._progress import progress_bar
 from cignn.datasets import Cohort
 from cignn.evaluation.audit import audit
-from cignn.evaluation.classification import METRICS
+from cignn.evaluation.classification import METRICS, OF_POSITIVE, positive_class
 from cignn.evaluation.findings import brief
 from cignn.evaluation.methods import (
     Methods,
@@ -35,11 +35,12 @@ from cignn.evaluation.methods import (
     with_settings,
 )
 from cignn.evaluation.protocols import Given, Protocol, Split, check_splits, labels_of, make_protocol
+from cignn.evaluation.resampling import rescored
 from cignn.evaluation.store import Store, versions
 from cignn.evaluation.tasks import Outcome, Task, run_task
 
 COLUMNS = [
-    *("method", "data", "protocol", "split", "seed", "explainer", "metric", "value"),
+    *("method", "data", "protocol", "split", "seed", "explainer", "metric", "value", "positive"),
     *("n_train", "n_validation", "n_test", "error", "settings_digest", "key"),
 ]
 
@@ -63,6 +64,7 @@ def evaluate(
     explainers: Methods | None = None,
     search: Mapping[str, Any] | None = None,
     search_metric: str = "accuracy",
+    positive: Any = None,
     store: Store | str | Path | None = None,
     n_jobs: int = 1,
     scheduler: str | None = None,
@@ -88,6 +90,9 @@ def evaluate(
         test graphs of every classifier they can
     search : method → {parameter: values to try}; chosen by ``search_metric`` (the highest, of
         "calibration_error" the lowest) on inner splits of what is not test data
+    positive : the class, of two, that sensitivity, specificity and F1 are of; by default the second in sorted
+        order (1 of 0 and 1, but TD of ASD and TD). Another one than before trains nothing anew: scores come
+        from the predictions in the store
     store : folder or `Store` in which finished tasks are kept; a killed run goes on from there
     n_jobs : processes; -1 for all cores. scheduler : address of a Dask cluster to use instead, "tcp://…"
     threads : of torch and linear algebra in each process; figures may differ in the last digits with it
@@ -97,9 +102,10 @@ def evaluate(
     Returns
     -------
     One row per task and metric: method, data, protocol, split, seed, explainer ("" for scores of the
-    classifier), metric, value, n_train, n_validation, n_test, error, settings_digest (a word for the
-    settings) and key (of the task). A task that failed has one row with the metric "error". Predictions,
-    times and memory are in the store under the same keys: `Store.predictions`, `Store.tasks`.
+    classifier), metric, value, positive (the class that counts as positive, None of more than two), n_train,
+    n_validation, n_test (scans), error, settings_digest (a word for the settings) and key (of the task). A
+    task that failed has one row with the metric "error". Predictions, times and memory are in the store under
+    the same keys: `Store.predictions`, `Store.tasks`.
     """
     named = {name: _compact(one) for name, one in resolve_data(data).items()}
     if search_metric not in METRICS:
@@ -110,11 +116,13 @@ def evaluate(
         raise ValueError(f"threads must be a whole number of at least 1, got {threads!r}.")
     if scheduler is not None and n_jobs != 1:
         raise ValueError("give n_jobs or scheduler, not both; a cluster has as many workers as it has.")
-    tasks = plan(methods, named, protocol, seeds, explainers, search, search_metric)
+    tasks = plan(methods, named, protocol, seeds, explainers, search, search_metric, positive)
     kept = store if isinstance(store, Store) else Store(store)
     try:
         known = kept.status({task.key for task in tasks})
         todo = list({t.key: t for t in tasks if _open(known.get(t.key), retry_failed)}.values())
+        if todo:
+            kept.check_writable()
         # by chance: the time left is told well, and two runs on one store do different things
         todo = [todo[i] for i in np.random.default_rng().permutation(len(todo))]
         if verbose and todo:
@@ -124,7 +132,7 @@ def evaluate(
                 if outcome is not None:
                     kept.add(task, outcome)
                 advance(task)
-        results = _table(tasks, kept)
+        results = _table(tasks, kept, positive)
     finally:
         if kept is not store:
             kept.close()
@@ -140,6 +148,7 @@ def plan(
     explainers: Methods | None = None,
     search: Mapping[str, Any] | None = None,
     search_metric: str = "accuracy",
+    positive: Any = None,
 ) -> list[Task]:
     """Return every task of an evaluation, with its key; wrong names and settings are refused here."""
     estimators = resolve_methods(methods)
@@ -150,6 +159,7 @@ def plan(
     tasks = []
     for data_name, one in data.items():
         labels, data_digest = labels_of(one), one.digest()
+        counted, usual = positive_class(labels.y, positive), positive_class(labels.y)
         splits = {seed: protocol.splits(labels, seed) for seed in _seeds(seeds)}
         check_splits([split for some in splits.values() for split in some], labels)
         for name, estimator in estimators.items():
@@ -160,13 +170,15 @@ def plan(
                 settings["search"] = [plain(grids[name]), search_metric, protocol.inner]
                 if "stands_for" in json.dumps(tried):  # words such as "preset" may be among what is tried
                     settings["search"].append(tried)
+                if counted != usual and search_metric in OF_POSITIVE:  # other settings may be chosen
+                    settings["search"].append({"positive": plain(counted)})
             if named_explainers:
                 settings["explainers"] = plain(named_explainers)
             what = digest(settings, data_digest, version)
             for seed, some in splits.items():
                 for split in some:
                     key = digest(what, split.digest(), seed)
-                    rest = (named_explainers, grids.get(name), search_metric)
+                    rest = (named_explainers, grids.get(name), search_metric, counted)
                     tasks.append(
                         Task(key, name, data_name, protocol, split, seed, estimator, settings, *rest)
                     )
@@ -372,15 +384,19 @@ def _progress(total: int, done: int, verbose: int) -> Iterator[Any]:
 # ----------------------------------------------------------------------- result
 
 
-def _table(tasks: list[Task], store: Store) -> pd.DataFrame:
-    """The rows of these tasks, in their order and under their names."""
+def _table(tasks: list[Task], store: Store, positive: Any = None) -> pd.DataFrame:
+    """The rows of these tasks, in their order and under their names, scored by the class that is positive."""
     rows = store.results()
+    if positive is not None:
+        asked = rows[rows["key"].isin({task.key for task in tasks})]
+        rows = rescored(asked, store.predictions(), positive)
     by_key = dict(tuple(rows.groupby("key")))
     parts = []
     for task in tasks:
         names = {"method": task.method, "data": task.data, "protocol": task.protocol.name}
-        names |= {"split": task.split.name}
-        parts.append(by_key[task.key].assign(**names))
+        rows = by_key[task.key]
+        counted = pd.Series([task.positive] * len(rows), rows.index, dtype=object)
+        parts.append(rows.assign(**names, split=task.split.name, positive=counted))
     return pd.concat(parts, ignore_index=True)[COLUMNS]
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from cignn.evaluation.classification import METRICS
-from cignn.evaluation.mixtures import refuse_mixtures
+from cignn.evaluation.classification import METRICS, OF_POSITIVE
+from cignn.evaluation.mixtures import POSITIVE, refuse_mixtures
 
 DIGITS = 12  # to which scores are compared: means of the same numbers in another order are ties
 BLOCK = ("data", "protocol", "split", "seed")
@@ -66,7 +66,8 @@ def summary(
 
     results : from `evaluate` or `Store.results`. metrics : by default all. as_text : "0.712 ± 0.031", else
     numbers under (metric, "mean" | "std" | "n"). Rows are (data, method), with the protocol and the
-    explainer where there are several. Tasks that failed are counted in a column "failed" where there are any.
+    explainer where there are several. Tasks that failed are counted in a column "failed" where there are any;
+    where a metric is of the positive class, the column "positive" names that class.
     """
     _check_columns(results, "method", "data", "metric", "value")
     refuse_mixtures(results)
@@ -97,6 +98,8 @@ def summary(
             numbers = [(metric, "n") for metric in metrics]
             table[numbers] = table[numbers].fillna(0).astype(int)
         table["failed"] = counts.reindex(table.index).fillna(0).astype(int)
+    if POSITIVE in results and results[POSITIVE].notna().any() and set(metrics) & set(OF_POSITIVE):
+        table[POSITIVE] = results.groupby(rows, sort=False)[POSITIVE].first().reindex(table.index)
     return table
 
 
@@ -231,7 +234,7 @@ def corrected_t_test(differences: np.ndarray, n_train: float, n_test: float, lev
     that of the differences, not 1/k. n_train : scans learnt from, validation included. level : of the
     interval.
     """
-    d = np.asarray(differences, float)
+    d = np.asarray(differences, float).round(DIGITS)
     if d.ndim != 1 or len(d) < 2 or np.isnan(d).any():
         raise ValueError(f"the test needs at least two differences and no NaN, got {d.shape}.")
     if n_train <= 0 or n_test <= 0:

@@ -44,6 +44,7 @@ class Task:
     explainers: Mapping[str, Explainer] = field(default_factory=dict)
     grid: list[dict[str, Any]] | None = None
     search_metric: str = "accuracy"
+    positive: Any = None  # the class, of two, that the scores asked for are of; those kept are of the second
 
     def __str__(self) -> str:
         return f"{self.method} on {self.data}, {self.protocol.name} {self.split.name}, seed {self.seed}"
@@ -106,7 +107,8 @@ def _work(task: Task, data: Any, outcome: Outcome) -> None:
     estimator = task.estimator
     if task.grid is not None:
         inner = task.protocol.inner_splits(labels, task.split, task.seed)
-        outcome.chosen = search(estimator, task.grid, data, labels, inner, task.search_metric, task.seed)
+        by = (task.search_metric, task.seed, task.positive)
+        outcome.chosen = search(estimator, task.grid, data, labels, inner, *by)
         estimator = with_settings(estimator, outcome.chosen)
     fitted = fit_in_fold(with_seed(estimator, task.seed), data, task.split)
     test = data[task.split.test].with_y(None)  # from here on nobody but the scores sees the labels
@@ -169,6 +171,7 @@ def search(
     inner: list[Split],
     metric: str,
     seed: int,
+    positive: Any = None,
 ) -> dict[str, Any]:
     """Return the settings with the best mean score over inner splits; of equal ones the first.
 
@@ -180,7 +183,7 @@ def search(
         for split in inner:
             fitted = fit_in_fold(with_seed(with_settings(estimator, settings), seed), data, split)
             graphs = fitted.transform(data[split.test].with_y(None))
-            scores = _scores(_predict(fitted, graphs, split.test, labels))
+            scores = _scores(_predict(fitted, graphs, split.test, labels), positive)
             if metric not in scores:
                 raise ValueError(f"{metric} needs probabilities, {type(fitted.model).__name__} gives none.")
             values.append(scores[metric])
@@ -209,8 +212,8 @@ def _predict(fitted: Fitted, graphs: Any, index: np.ndarray, labels: Labels) -> 
     )
 
 
-def _scores(p: Predictions) -> dict[str, float]:
-    return classification_scores(p.y_true, p.y_pred, p.classes, p.probabilities)
+def _scores(p: Predictions, positive: Any = None) -> dict[str, float]:
+    return classification_scores(p.y_true, p.y_pred, p.classes, p.probabilities, positive)
 
 
 def explain(name: str, explainer: Explainer, fitted: Fitted, graphs: Any) -> list[Score]:
