@@ -28,7 +28,7 @@ from sklearn.utils.estimator_checks import (
 
 from cignn import CIGNNClassifier, GraphSet
 from cignn.datasets import make_ba2motifs, make_cohort, make_spurious_motifs
-from cignn.estimators import PRESETS, training
+from cignn.estimators import PRESETS, make_estimator, training
 from cignn.estimators.subjects import folds, set_aside
 from examples import random_matrix, tiny
 
@@ -950,6 +950,184 @@ def test_a_bad_eval_set_is_refused(graphs: GraphSet) -> None:
         tiny().fit(graphs, eval_set=[graphs, graphs.y])
 
 
+# ------------------------------------------------------------ numbers that are none
+
+
 def test_a_training_that_diverges_says_so(graphs: GraphSet) -> None:
-    with pytest.raises(FloatingPointError, match=r"diverged in stage .*lower learning_rate"):
+    words = r"diverged in stage classification, epoch \d: .* not finite; lower learning_rate"
+    with pytest.raises(FloatingPointError, match=words):
         tiny(learning_rate=1e30, separate_products=False).fit(graphs)
+
+
+def spoil_validation(monkeypatch: pytest.MonkeyPatch, bad: set[int]) -> None:
+    """Let the validation loss of the epochs in ``bad`` be NaN, as that of a network with a NaN inside is."""
+    evaluate, calls = training.evaluate, iter(range(1, 1000))
+
+    def spy(*args: Any) -> dict[str, float]:
+        scores = evaluate(*args)
+        return scores | ({"accuracy": 1.0, "loss": math.nan} if next(calls) in bad else {})
+
+    monkeypatch.setattr(training, "evaluate", spy)
+
+
+@pytest.mark.parametrize("name", ["ci-gnn", "sib", "dir", "gin"])
+def test_an_epoch_without_a_validation_loss_is_never_kept(
+    graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    more = {"keep_anneal": 0.0} if name == "ci-gnn" else {}
+    model = make_estimator(name, epochs=3, random_state=0, device="cpu", **more)
+    spoil_validation(monkeypatch, {1, 3})
+    model.fit(graphs)
+    assert model.best_epoch_ == 2
+    assert "not finite in 2 of 3 epochs, first in epoch 1, and these were not kept; lower" in caplog.text
+    spoil_validation(monkeypatch, {1, 2, 3})
+    words = (
+        "validation loss is not finite in any epoch that could be kept, first in epoch 1; lower learning_rate"
+    )
+    with pytest.raises(FloatingPointError, match=words):
+        model.fit(graphs)
+
+
+class Failing:
+    """Raises, or gives NaN, in some of its calls."""
+
+    def __init__(self, bad: Callable[[int], bool], raises: bool) -> None:
+        self.bad, self.raises, self.calls, self.original = bad, raises, 0, torch.linalg.eigvalsh
+
+    def __call__(self, matrices: torch.Tensor) -> torch.Tensor:
+        if matrices.ndim == 2:  # a second try
+            raise torch.linalg.LinAlgError("the algorithm failed to converge")
+        self.calls += 1
+        if not self.bad(self.calls):
+            return self.original(matrices)
+        if self.raises:
+            raise torch.linalg.LinAlgError("the algorithm failed to converge")
+        return self.original(matrices) * math.nan
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_information_that_cannot_be_computed_does_not_end_a_training(
+    graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, raises: bool
+) -> None:
+    settings = {"batch_size": 18, "generative_epochs": 1, "causal_weight": 1.0}  # 54 graphs: three steps
+    whole = tiny(**settings).fit(graphs)
+    assert whole.history_["skipped_terms"].tolist() == [0, 0, 0]
+    monkeypatch.setattr(torch.linalg, "eigvalsh", Failing(lambda call: call % 3 == 2, raises))
+    model = tiny(**settings).fit(graphs)
+    assert model.history_["skipped_terms"].tolist() == [2, 2, 2]  # both terms, one step of each epoch
+    assert all(torch.isfinite(value).all() for value in model.network_.state_dict().values())
+    terms = model.history_[["loss", "independence", "causal"]]
+    assert np.isfinite(terms.to_numpy()).all()
+    assert (terms["independence"] > 0).all()
+    monkeypatch.setattr(torch.linalg, "eigvalsh", Failing(lambda call: True, raises))
+    model = tiny(**settings).fit(graphs)
+    assert model.history_["skipped_terms"].tolist() == [6, 6, 6]
+    without = tiny(**settings | {"causal_weight": 0.0}).fit(graphs)
+    for name, value in without.network_.state_dict().items():
+        assert torch.equal(model.network_.state_dict()[name], value)
+
+
+# ------------------------------------- what would go unnoticed where only scores are looked at
+
+
+def test_by_default_the_causal_terms_move_the_encoder(graphs: GraphSet) -> None:
+    with_terms, without = (tiny(**more).fit(graphs).network_ for more in ({}, {"causal_weight": 0.0}))
+    moved = [
+        not torch.equal(mine, theirs)
+        for mine, theirs in zip(with_terms.encoder.parameters(), without.encoder.parameters(), strict=True)
+    ]
+    assert all(moved)
+
+
+@pytest.mark.parametrize("averaging", [0.0, 0.5, 0.99])
+def test_the_weights_kept_are_the_running_average(
+    graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, averaging: float
+) -> None:
+    states: list[dict[str, torch.Tensor]] = []
+    gradient_step, follow = training.gradient_step, training.RunningAverage
+
+    def remember(network: torch.nn.Module) -> Any:
+        states.append({name: value.detach().clone() for name, value in network.state_dict().items()})
+        networks.append(network)
+        return follow(network)
+
+    def step(*args: Any) -> Any:
+        losses = gradient_step(*args)
+        states.append({name: value.detach().clone() for name, value in networks[0].state_dict().items()})
+        return losses
+
+    networks: list[torch.nn.Module] = []
+    monkeypatch.setattr(training, "RunningAverage", remember)
+    monkeypatch.setattr(training, "gradient_step", step)
+    model = tiny(epochs=1, averaging=averaging, batch_size=3).fit(graphs)
+    assert len(states) == 1 + 18
+    expected = states[0]
+    for number, state in enumerate(states[1:], 1):
+        share = min(averaging, number / (number + training.WARM_UP))
+        expected = {
+            name: share * value + (1 - share) * state[name] if value.is_floating_point() else state[name]
+            for name, value in expected.items()
+        }
+    for name, value in model.network_.state_dict().items():
+        torch.testing.assert_close(value, expected[name])
+    last = torch.cat([v.flatten() for v in states[-1].values() if v.is_floating_point()])
+    kept = torch.cat([v.flatten() for v in model.network_.state_dict().values() if v.is_floating_point()])
+    assert torch.equal(last, kept) == (averaging == 0)
+
+
+@pytest.mark.parametrize("name", ["ci-gnn", "sib", "dir", "gin"])
+def test_by_default_what_is_kept_is_an_average(graphs: GraphSet, name: str) -> None:
+    usual, plain = (
+        make_estimator(name, epochs=1, random_state=0, device="cpu", **more).fit(graphs).network_
+        for more in ({}, {"averaging": 0.0})
+    )
+    assert not all(map(torch.equal, usual.parameters(), plain.parameters()))
+
+
+def test_every_member_has_validation_graphs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate, held = training.evaluate, []
+
+    def spy(network: torch.nn.Module, data: training.Data, *rest: Any) -> dict[str, float]:
+        held.append(frozenset(data.graphs.meta["number"].tolist()))
+        return evaluate(network, data, *rest)
+
+    monkeypatch.setattr(training, "evaluate", spy)
+    graphs = numbered(easy_graphs(np.arange(60) % 2))
+    tiny(members=3, epochs=1, validation_fraction=0.2).fit(graphs)
+    assert len(held) == len(set(held)) == 3
+    held.clear()
+    tiny(members=3, epochs=1).fit(graphs[:40], eval_set=graphs[40:])
+    assert set(held) == {frozenset(range(40, 60))}
+
+
+def total_loss(graphs: GraphSet, **more: Any) -> dict[str, float]:
+    """What one step of the second stage sums up, in a network whose predictions explain all of the labels."""
+    model = tiny(**more)
+    settings = model._settings(graphs)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = model._build(settings, graphs.n_features, 2)
+        network.label_entropy.fill_(100.0)
+        stage = model._stages(settings, network)[1]
+        optimiser = training.make_optimiser(stage, 1e-3, 0.0)
+        training.train_mode(network, stage)
+        losses = training.gradient_step(stage, 0, graphs.batch(np.arange(20), graphs.y), optimiser)
+    return {name: value.item() for name, value in losses.items()}
+
+
+def test_the_rest_counts_by_its_weight(graphs: GraphSet) -> None:
+    once, thrice = total_loss(graphs, rest_weight=1.0), total_loss(graphs, rest_weight=3.0)
+    assert once["rest"] == thrice["rest"] != 0
+    assert thrice["loss"] - once["loss"] == pytest.approx(2 * once["rest"], rel=1e-4)
+    assert "rest" not in total_loss(graphs, rest_weight=0.0)
+    assert total_loss(graphs) == once  # it is 1 by default
+
+
+def test_every_weight_of_the_loss_counts(graphs: GraphSet) -> None:
+    terms = {"edge_price": ["edges"], "reconstruction": ["features", "adjacency", "kl"]}
+    terms["causal_weight"] = ["independence", "causal"]
+    for setting, names in terms.items():
+        one, other = (total_loss(graphs, **{setting: weight}) for weight in (1.0, 3.0))
+        expected = 2 * sum(one[name] for name in names)
+        assert abs(expected) > 1e-3
+        assert other["loss"] - one["loss"] == pytest.approx(expected, rel=1e-3), setting

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 # bytes: once a block of this size came back, glibc keeps all that are smaller instead of unmapping them
 LARGE_BLOCK = 31 * 2**20
+VALIDATION = "validation_"  # before the names of scores in the history
 WARM_UP = 10  # steps in which the running average of the weights has to forget where they began
 
 
@@ -38,7 +39,9 @@ class Stage:
     stage whose weights may be kept, None when none may; ``choose_by`` says by what, see `_choose`; training
     ends once ``patience`` epochs in a row were not better; price(output, batch) is what a batch of validation
     graphs costs beyond its cross-entropy. The parameters in ``fast`` learn ``fast_rate`` times
-    as fast as the others and do not decay.
+    as fast as the others and do not decay. A term in ``optional`` that is not finite in some batch is left
+    out of that step: an estimate beside the task never ends a training. The history counts these as
+    "skipped_terms".
     """
 
     name: str
@@ -53,6 +56,7 @@ class Stage:
     begin: Callable[[], None] = lambda: None
     fast: Sequence[nn.Parameter] = ()
     fast_rate: float = 1.0
+    optional: Sequence[str] = ()
 
 
 Progress = Callable[[dict[str, Any]], None]  # told after every epoch what was measured in it
@@ -143,7 +147,7 @@ def train(
             losses = _train_epoch(network, average, stage, epoch, training, optimiser, averaging, state)
             scores = evaluate(average.network, validation, stage.price)
             row = {"epoch": done + 1, "stage": stage.name, **losses}
-            row |= {f"validation_{name}": value for name, value in scores.items()}
+            row |= {f"{VALIDATION}{name}": value for name, value in scores.items()}
             row["seconds"] = time.perf_counter() - started
             state.history.append(row)
             state.epoch = done + 1
@@ -159,10 +163,27 @@ def train(
         if not state.best_weights:
             raise
         state.interrupted = True
+    _check_validation(state, stages)
     if state.best_weights:
         network.load_state_dict(state.best_weights)
     network.eval()
     return state
+
+
+def _check_validation(state: State, stages: Sequence[Stage]) -> None:
+    """Refuse a training without an epoch to keep; tell of epochs whose validation scores are no numbers."""
+    bad = [row["epoch"] for row in state.history if not np.isfinite(_cost(row, VALIDATION))]
+    remedy = "lower learning_rate and look for extreme values in the validation graphs"
+    if bad and not state.best_weights and any(stage.choose_from is not None for stage in stages):
+        raise FloatingPointError(
+            f"the validation loss is not finite in any epoch that could be kept, first in epoch {bad[0]}; "
+            f"{remedy}."
+        )
+    if bad:
+        told = (
+            "the validation loss is not finite in %d of %d epochs, first in epoch %d, and these were not kept"
+        )
+        logger.warning(f"{told}; {remedy}", len(bad), len(state.history), bad[0])
 
 
 def keep_memory() -> None:
@@ -186,22 +207,29 @@ def _train_epoch(
     averaging: float,
     state: State,
 ) -> dict[str, float]:
-    """One pass over the training graphs; returns the mean of every named term."""
+    """One pass over the training graphs; returns the mean of every named term over the graphs it is of."""
     train_mode(network, stage)
     sums: dict[str, Any] = {}
+    graphs: dict[str, int] = {}
+    skipped = 0
     for batch in data.batches(shuffle=True):
         losses = gradient_step(stage, epoch, batch, optimiser)
         state.steps += 1
         average.follow(min(averaging, state.steps / (state.steps + WARM_UP)))
+        unusable = _unusable(stage, losses)
+        skipped += len(unusable)
         for name, value in losses.items():
-            sums[name] = sums.get(name, 0.0) + value * len(batch)
-    means = {name: value.item() / len(data.graphs) for name, value in sums.items()}
+            if name not in unusable:
+                sums[name] = sums.get(name, 0.0) + value * len(batch)
+                graphs[name] = graphs.get(name, 0) + len(batch)
+    means: dict[str, float] = {name: value.item() / graphs[name] for name, value in sums.items()}
     if not np.isfinite(means["loss"]):
         bad = [name for name, value in means.items() if not np.isfinite(value)]
         raise FloatingPointError(
-            f"training diverged in stage {stage.name}: {', '.join(bad)} not finite; lower learning_rate."
+            f"training diverged in stage {stage.name}, epoch {state.epoch + 1}: {', '.join(bad)} not finite; "
+            "lower learning_rate."
         )
-    return means
+    return means | ({"skipped_terms": skipped} if stage.optional else {})
 
 
 def train_mode(network: nn.Module, stage: Stage) -> None:
@@ -229,11 +257,18 @@ def gradient_step(
 ) -> dict[str, Tensor]:
     """Take one step of the stage on a batch; returns every named term and their weighted sum, "loss"."""
     losses = stage.losses(batch, epoch)
-    total = torch.stack([stage.weights[k] * v for k, v in losses.items() if stage.weights.get(k)]).sum()
+    usable = losses.keys() - _unusable(stage, losses)
+    weighed = [stage.weights[k] * v for k, v in losses.items() if k in usable and stage.weights.get(k)]
+    total = torch.stack(weighed).sum()
     optimiser.zero_grad(set_to_none=True)
     total.backward()
     optimiser.step()
     return {name: value.detach() for name, value in {"loss": total, **losses}.items()}
+
+
+def _unusable(stage: Stage, losses: dict[str, Tensor]) -> list[str]:
+    """The optional terms that are not finite."""
+    return [name for name in stage.optional if name in losses and not losses[name].isfinite()]
 
 
 @torch.no_grad()
@@ -264,12 +299,18 @@ def _choose(state: State, network: nn.Module, stage: Stage, epoch: int, scores: 
 
     Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together; by
     "loss", the latter alone: where signal is weak the accuracy of a few validation graphs is mostly luck.
+    An epoch whose cost is no number is never kept.
     """
-    if stage.choose_from is None or epoch < stage.choose_from:
+    cost = _cost(scores)
+    if stage.choose_from is None or epoch < stage.choose_from or not np.isfinite(cost):
         return
-    cost = scores["loss"] + scores["price"]
     score = (scores["accuracy"] if stage.choose_by == "accuracy" else 0.0, -cost)
     if not state.best_score or score >= state.best_score:
         state.best_score = score
         state.best_epoch = state.epoch
         state.best_weights = {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
+def _cost(scores: dict[str, Any], prefix: str = "") -> float:
+    """What validation graphs cost: cross-entropy and price."""
+    return scores[f"{prefix}loss"] + scores[f"{prefix}price"]

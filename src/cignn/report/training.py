@@ -36,6 +36,7 @@ TERM_NAMES = {
     "loss": "sum of weighted terms",
     "edges": "price of edges",
     "rest": "class in the rest",
+    "skipped_terms": "terms left out of a step",
     "validation_loss": "validation cross-entropy",
     "validation_price": "validation price of edges",
 }
@@ -68,8 +69,9 @@ def draw_history(
     scores = [name for name in measured if str(name).startswith(VALIDATION)]
     terms = [name for name in measured if name not in NOT_TERMS and name not in scores]
     panels = [name for name in scores + terms if history[name].notna().any()]
-    if "validation_price" in panels and not history["validation_price"].any():
-        panels.remove("validation_price")  # of a classifier that has none
+    for name in ("validation_price", "skipped_terms"):  # of a classifier or a training that has none
+        if name in panels and not history[name].any():
+            panels.remove(name)
     if not panels:
         raise ValueError(
             "the history has no loss term and no validation score; pass a classifier's history_."
