@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench fuzz docs clean
 
 # The stamp is renewed when the dependencies change; constraints.txt pins what is installed.
 $(VENV)/stamp: pyproject.toml constraints.txt
@@ -27,6 +27,10 @@ test: lint
 
 bench: $(VENV)/stamp
 	$(BIN)/python -m benchmarks
+
+# 100,000 damaged inputs; those that find a fault are kept in fuzz/
+fuzz: $(VENV)/stamp
+	$(BIN)/python -m campaigns.fuzz
 
 docs: $(VENV)/stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

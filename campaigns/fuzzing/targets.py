@@ -1,0 +1,258 @@
+"""What is damaged: for each reader its samples, how to read them, and what must hold of an answer."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from safetensors import safe_open
+from safetensors.torch import save
+
+from campaigns.fuzzing import seeds
+from campaigns.fuzzing.checks import (
+    check_chances,
+    check_cohort,
+    check_graphs,
+    check_json,
+    check_rows,
+    check_same,
+    check_shapes,
+    check_store,
+)
+from campaigns.fuzzing.commands import run_command
+from campaigns.fuzzing.readers import Files, Reader, Samples
+from cignn import CIGNNClassifier, Cohort, CohortClassifier, load_cohort, load_model
+from cignn.connectome import ComBat, Connectivity
+from cignn.datasets import Atlas, load_abide, load_ba2motifs, load_rest_meta_mdd, load_srpbs, load_tu
+from cignn.estimators import make_estimator
+from cignn.estimators.checkpoint import _checksum
+from cignn.estimators.persistence import reseal
+from cignn.evaluation.store import FILE, Store
+from cignn.evaluation.store_file import TABLES, checksum, rows_of
+
+# -------------------------------------------------------------------------------- cohorts
+
+
+def read_study(folder: Path) -> Cohort:
+    """Read as the commands do: with the regions beside the table."""
+    regions = folder / "regions.csv"
+    atlas = Atlas.from_table(regions) if regions.exists() else None
+    return load_cohort(folder, atlas=atlas, n_jobs=1)
+
+
+def read_npz(folder: Path) -> Cohort:
+    """Read the one archive."""
+    return load_cohort(folder / "study.npz")
+
+
+def read_mdd(folder: Path) -> Cohort:
+    """Read with the table of people."""
+    return load_rest_meta_mdd(folder, participants=folder / "people.csv", columns=slice(0, seeds.R), n_jobs=1)
+
+
+def read_abide(folder: Path) -> Cohort:
+    """Read either form."""
+    return load_abide(folder, n_jobs=1)
+
+
+# --------------------------------------------------------------------------------- graphs
+
+
+# --------------------------------------------------------------------------------- models
+
+
+def read_model(folder: Path) -> np.ndarray:
+    """Load and predict."""
+    fitted = load_model(folder)
+    data: Any = seeds.cohort() if isinstance(fitted, CohortClassifier) else seeds.graphs()
+    chances = fitted.predict_proba(data)
+    fitted.predict(data)
+    fitted.trained_on(data)
+    return chances
+
+
+def read_checkpoint(folder: Path) -> np.ndarray:
+    """Go on with a training that had finished."""
+    path = folder / seeds.CHECKPOINT
+    return (
+        CIGNNClassifier(**seeds.TINY, members=1, checkpoint=path)
+        .fit(seeds.graphs())
+        .predict_proba(seeds.graphs())
+    )
+
+
+def seal_checkpoint(folder: Path) -> None:
+    """Write the checksum of what a checkpoint holds now."""
+    path = folder / seeds.CHECKPOINT
+    with safe_open(path, "pt") as file:
+        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in list(file.keys())}
+    path.write_bytes(save(tensors, metadata | {"checksum": _checksum(metadata, tensors)}))
+
+
+# ---------------------------------------------------------------------------------- store
+
+
+def read_store(folder: Path) -> dict[str, pd.DataFrame]:
+    """Read all that an evaluation left."""
+    with Store(folder) as store:
+        tables = {"tasks": store.tasks(), "results": store.results(), "predictions": store.predictions()}
+        store.status(list(tables["tasks"]["key"]))
+    return tables
+
+
+def seal_store(folder: Path) -> None:
+    """Write the checksums of what a store holds now."""
+    with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as db:
+        for (key,) in db.execute("SELECT key FROM tasks").fetchall():
+            sums = [checksum(rows_of(db, name, key)) for name in TABLES]
+            db.execute("REPLACE INTO checksums VALUES (?, ?, ?, ?)", [key, *sums])
+        db.execute("DELETE FROM checksums WHERE key NOT IN (SELECT key FROM tasks)")
+
+
+# ------------------------------------------------------------------------------- commands
+
+
+def read_config(folder: Path) -> str:
+    """Train as a file of settings says."""
+    return run_command(folder, ["fit", "study", "--config", "run.toml", "--json"])
+
+
+def read_beside(folder: Path) -> str:
+    """Predict with a model that has the settings of its training beside it."""
+    return run_command(folder, ["predict", "model", "study", "--json"])
+
+
+def read_words(folder: Path) -> str:
+    """Run the words of a command line."""
+    return run_command(folder, json.loads((folder / "line.words").read_text()))
+
+
+# -------------------------------------------------------------------------------- samples
+
+
+def _fixed(*samples: Files) -> Samples:
+    return lambda folder: list(samples)
+
+
+def _trained(*estimators: Callable[[], Any], cohort: bool = False) -> Samples:
+    def make(folder: Path) -> list[Files]:
+        out = []
+        for make_one in estimators:
+            with TemporaryDirectory(dir=folder) as place:
+                out.append(seeds.model(make_one(), seeds.cohort() if cohort else seeds.graphs(), Path(place)))
+        return out
+
+    return make
+
+
+def _made(make: Callable[[Path], Files]) -> Samples:
+    def samples(folder: Path) -> list[Files]:
+        with TemporaryDirectory(dir=folder) as place:
+            return [make(Path(place))]
+
+    return samples
+
+
+def _with_command(name: str, *contents: bytes) -> Samples:
+    """A study, a model trained on it, and the file that is damaged."""
+
+    def samples(folder: Path) -> list[Files]:
+        study = {f"study/{file}": content for file, content in seeds.study(".npy").items()}
+        del study["study/regions.csv"]
+        with TemporaryDirectory(dir=folder) as place:
+            fitted = seeds.model(
+                CohortClassifier(make_estimator("linear-svm", random_state=0)), seeds.cohort(), Path(place)
+            )
+        model = {f"model/{file}": content for file, content in fitted.items()}
+        return [study | model | {name: content} for content in contents]
+
+    return samples
+
+
+def _tiny(**more: Any) -> Callable[[], Any]:
+    return lambda: CIGNNClassifier(**(seeds.TINY | more))
+
+
+def _shallow(name: str, **more: Any) -> Callable[[], Any]:
+    return lambda: make_estimator(name, random_state=0, **more)
+
+
+def _prepared(classifier: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: CohortClassifier(
+        classifier(), connectivity=Connectivity("tangent"), combat=ComBat(("age", "sex"))
+    )
+
+
+def _npz(**arrays: Any) -> Files:
+    return {"study.npz": seeds.as_npz(**arrays, label=seeds.LABELS, site=seeds.SITES, subject=seeds.IDS)}
+
+
+_STACK = np.concatenate(seeds.series())
+_EQUAL = np.stack([one[:30] for one in seeds.series()])
+_LENGTHS = [len(one) for one in seeds.series()]
+_COMMANDS = [*seeds.WORDS, *([*seeds.NETWORK, "--set", word] for word in seeds.UNTRAINED)]
+
+_STUDIES = [seeds.study(ending) for ending in (".csv", ".tsv", ".txt", ".1D")]
+_NETWORKS = _trained(_tiny(members=1), _shallow("gin", epochs=1, hidden=(4,)))
+_SHALLOW = _trained(_shallow("linear-svm"), _shallow("random-forest", n_estimators=3))
+_PREPARED = _trained(_prepared(_tiny(members=1)), _prepared(_shallow("lasso")), cohort=True)
+_ARCHIVES = _fixed(
+    _npz(series=_STACK, lengths=_LENGTHS), _npz(series=_EQUAL), _npz(matrices=seeds.matrices())
+)
+
+
+def _cohort(weight: int, samples: Samples, read: Callable[[Path], Cohort], part: str = "") -> Reader:
+    """part : "files" of subjects alone, or the "tables" beside them, or all."""
+    wanted = {"files": lambda name: "/" in name, "tables": lambda name: "/" not in name}
+    return Reader(samples, read, check_cohort, weight, wanted.get(part, lambda name: True))
+
+
+def _graphs(weight: int, samples: Samples, read: Callable[[Path], Any]) -> Reader:
+    return Reader(samples, read, check_graphs, weight)
+
+
+def _model(weight: int, samples: Samples) -> Reader:
+    return Reader(samples, read_model, check_chances, weight, seal=reseal, unsealed=check_same)
+
+
+def _command(weight: int, file: str, read: Callable[[Path], str], *contents: bytes) -> Reader:
+    return Reader(_with_command(file, *contents), read, check_json, weight, lambda name: name == file)
+
+
+TARGETS: dict[str, Reader] = {
+    "cohort-text": _cohort(10, _fixed(*_STUDIES, seeds.study(".csv", "matrices")), read_study, "files"),
+    "cohort-npy": _cohort(
+        8, _fixed(seeds.study(".npy"), seeds.study(".npy", "matrices")), read_study, "files"
+    ),
+    "cohort-mat": _cohort(
+        2, _fixed(seeds.study(".mat"), seeds.study(".mat", "matrices")), read_study, "files"
+    ),
+    "cohort-table": _cohort(
+        12, _fixed(seeds.study(".npy"), seeds.study(".npy", "matrices")), read_study, "tables"
+    ),
+    "cohort-npz": _cohort(14, _ARCHIVES, read_npz),
+    "cohort-saved": Reader(_made(seeds.saved_cohort), read_npz, check_shapes, 8),
+    "abide": _cohort(8, _fixed(*seeds.abide()), read_abide),
+    "rest-meta-mdd": _cohort(2, _fixed(seeds.rest_meta_mdd()), read_mdd),
+    "srpbs": _cohort(4, _fixed(seeds.srpbs()), load_srpbs),
+    "ba2motifs": _graphs(5, _fixed(seeds.ba2motifs()), load_ba2motifs),
+    "tu": _graphs(8, _fixed(seeds.tu(False), seeds.tu(True)), load_tu),
+    "model-network": _model(5, _NETWORKS),
+    "model-ensemble": _model(4, _trained(_tiny(members=2))),
+    "model-shallow": _model(4, _SHALLOW),
+    "model-cohort": _model(6, _PREPARED),
+    "checkpoint": Reader(
+        _made(seeds.checkpoint), read_checkpoint, check_chances, 4, seal=seal_checkpoint, unsealed=check_same
+    ),
+    "store": Reader(_made(seeds.store), read_store, check_store, 6, seal=seal_store, unsealed=check_rows),
+    "settings-config": _command(2, "run.toml", read_config, seeds.SETTINGS),
+    "settings-beside": _command(2, "model/settings.toml", read_beside, seeds.SETTINGS),
+    "settings-words": _command(3, "line.words", read_words, *map(seeds.words, _COMMANDS)),
+}
