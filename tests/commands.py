@@ -33,8 +33,10 @@ def command(*arguments: str, cwd: Path | None = None, program: Sequence[str | Pa
     return Result(done.returncode, done.stdout, done.stderr)
 
 
-def interrupted(*line: str | Path, cwd: Path, when: Callable[[], bool]) -> Result:
-    """Run a program and press Ctrl-C when something has happened."""
+def interrupted(
+    *line: str | Path, cwd: Path, when: Callable[[], bool], sent: signal.Signals = signal.SIGINT
+) -> Result:
+    """Run a program and press Ctrl-C, or send another signal, when something has happened."""
     process = subprocess.Popen(
         line,
         cwd=cwd,
@@ -49,7 +51,7 @@ def interrupted(*line: str | Path, cwd: Path, when: Callable[[], bool]) -> Resul
             if when() or process.poll() is not None:
                 break
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         out, err = process.communicate(timeout=120)
     finally:
         process.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -194,14 +195,18 @@ def complete(picture: Path) -> Callable[[], bool]:
     return lambda: whole() and time.time() - picture.stat().st_mtime > 1
 
 
-def test_ctrl_c_in_a_training_keeps_the_best_epoch_and_is_told_once(place: Path) -> None:
-    words = "fit my_study --out half_model --epochs 100000 --members 1 --set patience=none --json"
-    line = [SCRIPT, *words.split(), "--set", "checkpoint=c4"]
-    result = interrupted(*line, cwd=place, when=(place / "c4").exists)
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_a_training_keeps_the_best_epoch_and_is_told_once(
+    place: Path, sent: signal.Signals
+) -> None:
+    out, kept = f"half_model_{sent}", f"checkpoint_{sent}"
+    words = f"fit my_study --out {out} --epochs 100000 --members 1 --set patience=none --json"
+    line = [SCRIPT, *words.split(), "--set", f"checkpoint={kept}"]
+    result = interrupted(*line, cwd=place, when=(place / kept).exists, sent=sent)
     assert result.code == 130 and json.loads(result.out)["interrupted"] is True
-    assert re.fullmatch(r"interrupted the model of epoch \d+ is kept in half_model\.\n", result.err)
+    assert re.fullmatch(rf"interrupted the model of epoch \d+ is kept in {out}\.\n", result.err)
     new = load_cohort(place / "new_subjects", label=None)
-    assert load_model(place / "half_model").predict(new).shape == (4,)
+    assert load_model(place / out).predict(new).shape == (4,)
 
 
 def test_ctrl_c_while_explaining_keeps_whole_subjects(place: Path) -> None:
@@ -213,13 +218,17 @@ def test_ctrl_c_while_explaining_keeps_whole_subjects(place: Path) -> None:
     assert 1 <= written < 36 and len(pd.read_csv(place / "half" / "probabilities.csv")) == 36
 
 
-def test_ctrl_c_in_an_evaluation_keeps_finished_tasks_and_no_others(place: Path) -> None:
-    words = (
-        "evaluate my_study --methods linear-svm,gin --set epochs=100000 --set gin.checkpoint=c2 --out halt"
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_an_evaluation_keeps_finished_tasks_and_no_others(
+    place: Path, sent: signal.Signals
+) -> None:
+    out, kept = f"halt_{sent}", f"gin_{sent}"
+    words = f"evaluate my_study --methods linear-svm,gin --set epochs=100000 --set gin.checkpoint={kept}"
+    result = interrupted(
+        SCRIPT, *words.split(), "--out", out, cwd=place, when=(place / kept).exists, sent=sent
     )
-    result = interrupted(SCRIPT, *words.split(), cwd=place, when=(place / "c2").exists)
-    assert result.code == 130 and "are kept in halt; the same command goes on from there." in result.err
-    with Store(place / "halt") as store:
+    assert result.code == 130 and f"are kept in {out}; the same command goes on from there." in result.err
+    with Store(place / out) as store:
         assert "gin" not in set(store.tasks()["method"])
 
 

@@ -222,7 +222,7 @@ def test_a_failing_save_leaves_the_old_model(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(persistence, "sync", full)
+        patch.setattr(_files, "sync", full)
         words = r"model could not be written \(No space left on device\); the old one is intact"
         with pytest.raises(OSError, match=words):
             other.save(tmp_path / "model")
@@ -233,6 +233,57 @@ def test_a_failing_save_leaves_the_old_model(
     with pytest.raises(TypeError, match=r"cannot write object into config\.json"):
         other.save(tmp_path / "model")
     assert contents(tmp_path) == before and [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_save_that_was_killed_before_names_were_given_is_finished(
+    tmp_path: Path, graphs: GraphSet, fitted: CIGNNClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny(epochs=1, n_causal=3, random_state=5).fit(graphs).save(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr(persistence, "_settle", lambda folder, config: None)
+        fitted.save(tmp_path / "model", {"settings.toml": "seed = 0"})
+        assert not (tmp_path / "model" / "settings.toml").exists()
+        half = contents(tmp_path)
+        loaded = load_model(tmp_path / "model")  # as from a disk that is read-only
+        np.testing.assert_array_equal(loaded.predict_proba(graphs), fitted.predict_proba(graphs))
+        assert contents(tmp_path) == half
+    load_model(tmp_path / "model")
+    names = ["model/config.json", "model/model.safetensors", "model/settings.toml"]
+    assert sorted(contents(tmp_path)) == names
+
+
+@pytest.mark.parametrize("name", ["", "n" * 250, "link", "mine/deep"])
+def test_places_for_a_model(
+    tmp_path: Path, graphs: GraphSet, fitted: CIGNNClassifier, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    Path("link").symlink_to("elsewhere")
+    Path("elsewhere").mkdir()
+    place = Path(name) if name else tmp_path / "mine"
+    if not name:
+        place.mkdir()
+        monkeypatch.chdir(place)
+        place = Path("")
+    for _ in range(2):
+        fitted.save(place)
+    assert len(load_model(place).predict(graphs)) == 60
+
+
+def test_a_place_that_cannot_be_written_is_told_before_a_training(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
+    bad = {
+        tmp_path / "file" / "model": "could not be written",
+        tmp_path / ("n" * 300): "could not be written",
+        tmp_path / "lost": "exists and is not a model folder",
+        Path("/proc/model"): "could not be written",
+    }
+    for place, words in bad.items():
+        with pytest.raises((ValueError, OSError), match=words):
+            persistence.check_model_path(place)
+    persistence.check_model_path(tmp_path / "a" / "b")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "lost"], "nothing is left behind"
 
 
 def edit_config(folder: Path, **changes: Any) -> None:

@@ -80,6 +80,8 @@ def guarded(table: pd.DataFrame) -> pd.DataFrame:
 
 def unwritten(path: str | Path, error: OSError) -> OSError:
     """Return the error that says what could not be written, why, and what became of the old file."""
+    if isinstance(error.__cause__, OSError):  # of a part of it, said in the same words
+        error = error.__cause__
     reason = error.strerror or str(error) or type(error).__name__
     there = "; the old one is intact" if os.path.lexists(path) else ""
     advice = "; free some space and try again" if error.errno in FULL else ""

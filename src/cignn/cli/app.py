@@ -1,10 +1,11 @@
-"""The application, and how it ends: 0, 1 (failed), 2 (bad input), 130 (Ctrl-C), each with one clear line."""
+"""The application, and how it ends: 0, 1 (failed), 2 (bad input) or 130 (Ctrl-C, SIGTERM), with one line."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
+import signal
 import sys
 import warnings
 from functools import partial
@@ -80,11 +81,20 @@ class FailedWorkError(Exception):
 
 def main() -> None:
     """Run the command line; whatever goes wrong ends in one clear line and its exit code."""
+    _end_as_by_ctrl_c()
     # of an interrupted training the commands tell themselves
     logging.getLogger("cignn.estimators").addHandler(logging.NullHandler())
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: complain("note", str(message))
         _run()
+
+
+def _end_as_by_ctrl_c() -> None:
+    """Let what a batch system or a closed terminal sends end the work as Ctrl-C does: all done is kept."""
+    for name in ("SIGTERM", "SIGHUP"):
+        sent = getattr(signal, name, None)
+        if sent is not None and signal.getsignal(sent) is signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(sent, signal.default_int_handler)
 
 
 def _run() -> None:
@@ -105,16 +115,25 @@ def _run() -> None:
     except BAD_INPUT as error:
         complain("error", as_options(str(error)))
         sys.exit(2)
-    except (OSError, FloatingPointError, MemoryError) as error:
+    except (OSError, FloatingPointError) as error:
         complain("failed", str(error) or type(error).__name__)
         sys.exit(1)
     except Exception as error:
         line = (str(error).splitlines() or [""])[0]
+        if _asked_for_too_much(error):
+            complain("failed", f"there is not enough memory for this ({line or 'MemoryError'}).")
+            sys.exit(1)
         complain("failed", f"{type(error).__name__}: {line} ({TRACEBACK}=1 shows where; please report it.)")
         sys.exit(1)
     if code == 130:
         complain("interrupted", "nothing was finished.")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _asked_for_too_much(error: Exception) -> bool:
+    """Whether an error says that memory has run out, Python's, the processor's or a GPU's."""
+    by_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or by_torch
 
 
 def _usage(error: Exception) -> int:

@@ -27,7 +27,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from cignn._files import sync, unwritten
+from cignn._files import replacing, unwritten
 
 FORMAT = "cignn model"
 FORMAT_VERSION = 2
@@ -95,10 +95,10 @@ def write_folder(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder):
+            _finish(folder)
             for name, content in contents.items():
-                waiting[name].write_bytes(content)
-                sync(waiting[name])
-            sync(folder)
+                with replacing(waiting[name]) as new:
+                    new.write_bytes(content)
             os.replace(waiting[CONFIG], folder / CONFIG)
             waiting = {}  # from here on they are the model
             _settle(folder, config)
@@ -188,20 +188,29 @@ def _settle(folder: Path, config: Mapping[str, Any]) -> None:
                 item.unlink()
 
 
+def _finish(folder: Path) -> None:
+    """End what a process began that was killed while saving."""
+    with suppress(OSError, ModelError):
+        _settle(folder, read_config(folder))
+
+
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time change a folder, where the system can do that."""
+def _locked(folder: Path) -> Iterator[bool]:
+    """Let one process at a time change a folder; yields whether the system can do that."""
     try:
         import fcntl
 
         handle = os.open(folder, os.O_RDONLY)
     except (ImportError, OSError):
-        yield
+        yield False
         return
     try:
-        with suppress(OSError):
+        try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+            alone = True
+        except OSError:
+            alone = False
+        yield alone
     finally:
         os.close(handle)
 
@@ -219,9 +228,10 @@ def read_folder(path: str | Path) -> Saved:
         if read_config(path)["checksum"] != config["checksum"]:  # another process has just replaced it
             return read_folder(path)
         raise
-    if any(_WAITING.fullmatch(item.name) for item in path.iterdir()):  # a process was killed while saving
-        with suppress(OSError), _locked(path):
-            _settle(path, read_config(path))
+    if any(_WAITING.fullmatch(item.name) for item in path.iterdir()):
+        with _locked(path) as alone:
+            if alone:
+                _finish(path)
     return Saved(path, config, files)
 
 
