@@ -200,10 +200,10 @@ def test_ready_matrices_pass_unchanged_or_are_refused() -> None:
     [
         (
             Connectivity("pearson"),
-            "kind must be one of correlation, partial, tangent, covariance, got 'pearson'",
+            "kind must be one of 'correlation', 'partial', 'tangent', 'covariance', got 'pearson'",
         ),
         (Connectivity("tangent", fisher=True), "fisher=True needs correlations"),
-        (Connectivity(constant_rois="drop"), "constant_rois must be 'raise' or 'zero'"),
+        (Connectivity(constant_rois="drop"), "constant_rois must be one of 'raise', 'zero', got 'drop'"),
     ],
 )
 def test_connectivity_names_the_wrong_setting(step: Connectivity, words: str) -> None:
@@ -412,7 +412,7 @@ def test_combat_names_what_is_wrong() -> None:
     assert ComBat(covariates=()).fit_transform(bare).matrices.shape == bare.matrices.shape
     with pytest.raises(ValueError, match="ComBat needs to know the sites"):
         ComBat().fit(Cohort(matrices=cohort.matrices, covariates=cohort.covariates))
-    with pytest.raises(ValueError, match="unseen must be one of raise, pass, grand_mean, got 'skip'"):
+    with pytest.raises(ValueError, match="unseen must be one of 'raise', 'pass', 'grand_mean', got 'skip'"):
         ComBat(unseen="skip").fit(cohort)
     with pytest.raises(ValueError, match=r"put Connectivity.. before it"):
         ComBat().fit(Cohort(make_series(3), sites=list("AAB")))
@@ -542,12 +542,12 @@ def test_graph_features() -> None:
     ("settings_", "words"),
     [
         ({"density": 1.7}, r"density must lie in \(0, 1\], got 1.7"),
-        ({"density": "a"}, "density must be a number, got 'a'"),
-        ({"neighbours": True}, "neighbours must be a number, got True"),
+        ({"density": "a"}, "density must be a number in .*, got 'a'"),
+        ({"neighbours": True}, "neighbours must be a whole number of at least 1, got True"),
         ({"density": 0.1, "threshold": 0.2}, "at most one of .*, got density and threshold"),
-        ({"sign": "plus"}, "sign must be one of both, positive, negative, absolute, got 'plus'"),
-        ({"neighbours": 20}, "neighbours must lie between 1 and 19"),
-        ({"threshold": -0.1}, "threshold must be 0 or more"),
+        ({"sign": "plus"}, "sign must be one of 'both', 'positive', 'negative', 'absolute', got 'plus'"),
+        ({"neighbours": 20}, "neighbours must be fewer than the 20 ROIs, got 20"),
+        ({"threshold": -0.1}, r"threshold must lie in \[0, inf\), got -0.1"),
         ({"features": "rows"}, "features must be one of"),
     ],
 )

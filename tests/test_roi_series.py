@@ -388,12 +388,12 @@ def test_two_jobs_give_the_same(study: pd.DataFrame, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"drop": -1}, "drop must be a whole number of volumes, 0 or more, got -1"),
+        ({"drop": -1}, "drop must be a whole number of at least 0, got -1"),
         ({"band": (0.1, 0.01)}, "band must be .* with low < high"),
         ({"band": (0, 0.1)}, "band must be .* above 0"),
-        ({"filter": "fir"}, "filter must be one of cosine, butterworth, got 'fir'"),
-        ({"t_r": 0}, "t_r must be a number of seconds above 0"),
-        ({"smoothing": -6}, "smoothing must be a width in mm above 0"),
+        ({"filter": "fir"}, "filter must be one of 'cosine', 'butterworth', got 'fir'"),
+        ({"t_r": 0}, r"t_r, in seconds, must lie in \(0, inf\), got 0"),
+        ({"smoothing": -6}, r"smoothing, in mm, must lie in \(0, inf\), got -6"),
         ({"confounds": "motion"}, "confounds must be 'auto', 'fmriprep', None"),
         ({"names": ["a", "b"]}, "names must name the 4 labels of the atlas, got 2 names"),
         ({"names": aal116()}, "names must name the 4 labels of the atlas, got 116 names"),

@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
+from cignn._checks import choice, shown, whole
 from cignn._words import name_some
 from cignn.connectome.checks import check_cohort_input, check_rois
 from cignn.connectome.covariates import CovariateColumn
@@ -139,14 +140,14 @@ class ComBat(TransformerMixin, BaseEstimator):
 
     def _check(self, X: Cohort) -> None:
         check_cohort_input(X, "ComBat", matrices=True)
-        if self.unseen not in UNSEEN:
-            raise ValueError(f"unseen must be one of {', '.join(UNSEEN)}, got {self.unseen!r}.")
-        if self.missing not in ("raise", "mean"):
-            raise ValueError(f"missing must be 'raise' or 'mean', got {self.missing!r}.")
-        if isinstance(self.covariates, str):
-            raise ValueError(f"covariates must be a list of names, got {self.covariates!r}.")
-        if self.min_site_size < 2:
-            raise ValueError(f"min_site_size must be 2 or more, got {self.min_site_size!r}.")
+        choice("unseen", self.unseen, UNSEEN)
+        choice("missing", self.missing, ("raise", "mean"))
+        named = isinstance(self.covariates, Sequence) and not isinstance(self.covariates, str)
+        if not named or not all(isinstance(name, str) for name in self.covariates):
+            raise ValueError(f"covariates must be a list of names, got {shown(self.covariates)}.")
+        for name in ("keep_label", "mean_only"):
+            choice(name, getattr(self, name), (True, False))
+        whole("min_site_size", self.min_site_size, 2)
         if X.sites is None:
             raise ValueError("ComBat needs to know the sites; pass sites to the Cohort, or leave ComBat out.")
         nowhere = without_site(X)

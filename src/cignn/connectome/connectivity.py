@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
+from cignn._checks import choice, jobs
 from cignn._progress import track, working
 from cignn._words import name_some
 from cignn.connectome.checks import check_cohort_input, check_rois
@@ -129,10 +130,12 @@ class Connectivity(TransformerMixin, BaseEstimator):
 
     def _check(self, X: Cohort) -> None:
         check_cohort_input(X, "Connectivity")
-        if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}.")
-        if self.constant_rois not in ("raise", "zero"):
-            raise ValueError(f"constant_rois must be 'raise' or 'zero', got {self.constant_rois!r}.")
+        choice("kind", self.kind, KINDS)
+        choice("constant_rois", self.constant_rois, ("raise", "zero"))
+        choice("fisher", self.fisher, (True, False))
+        choice("standardise", self.standardise, (True, False, None))
+        if self.n_jobs is not None:
+            jobs("n_jobs", self.n_jobs)
         if self.fisher and self.kind not in ("correlation", "partial"):
             raise ValueError(
                 f"fisher=True needs correlations; use kind='correlation' or 'partial', got {self.kind!r}."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from cignn._checks import choice, number, whole
 from cignn.connectome.checks import check_cohort_input, check_rois, check_symmetry
 from cignn.datasets.cohort import Cohort
 from cignn.graphs import GraphSet
@@ -94,26 +95,20 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
 
     def _check(self, X: Cohort) -> None:
         check_cohort_input(X, "ConnectomeGraphs", matrices=True)
-        if self.sign not in SIGNS:
-            raise ValueError(f"sign must be one of {', '.join(SIGNS)}, got {self.sign!r}.")
-        if self.features not in FEATURES:
-            raise ValueError(f"features must be one of {', '.join(FEATURES)}, got {self.features!r}.")
+        choice("sign", self.sign, SIGNS)
+        choice("features", self.features, FEATURES)
         rules = {"density": self.density, "threshold": self.threshold, "neighbours": self.neighbours}
         given = [name for name, value in rules.items() if value is not None]
         if len(given) > 1:
             raise ValueError(f"give at most one of {', '.join(rules)}, got {' and '.join(given)}.")
-        for name in given:
-            if not isinstance(rules[name], Real) or isinstance(rules[name], bool):
-                raise ValueError(f"{name} must be a number, got {rules[name]!r}.")
-        if self.density is not None and not 0 < self.density <= 1:
-            raise ValueError(f"density must lie in (0, 1], got {self.density!r}.")
-        if self.threshold is not None and self.threshold < 0:
-            raise ValueError(f"threshold must be 0 or more, got {self.threshold!r}.")
-        if self.neighbours is not None and not 1 <= self.neighbours < X.n_rois:
-            raise ValueError(
-                f"neighbours must lie between 1 and {X.n_rois - 1} (one less than the ROIs), "
-                f"got {self.neighbours!r}."
-            )
+        if self.density is not None:
+            number("density", self.density, 0, 1, include_high=True)
+        if self.threshold is not None:
+            number("threshold", self.threshold, 0, math.inf, include_low=True)
+        if self.neighbours is not None:
+            whole("neighbours", self.neighbours, 1)
+            if self.neighbours >= X.n_rois:
+                raise ValueError(f"neighbours must be fewer than the {X.n_rois} ROIs, got {self.neighbours}.")
 
     def _weights(self, X: Cohort) -> np.ndarray:
         """(n, R, R) what is left of the matrices."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections import Counter
@@ -14,6 +15,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from cignn._checks import choice, jobs, number, shown, whole
 from cignn._progress import track
 from cignn.connectome.extraction import FILTERS, Extracted, Failed, Recipe, Scan, extract, fingerprint
 from cignn.datasets.atlas import Atlas
@@ -143,22 +145,15 @@ class RoiSeries(TransformerMixin, BaseEstimator):
 
     def _recipe(self) -> Recipe:
         """Check the settings and return what a scan's extraction needs of them."""
-        if not isinstance(self.drop, (int, np.integer)) or self.drop < 0:
-            raise ValueError(f"drop must be a whole number of volumes, 0 or more, got {self.drop!r}.")
-        low, high = (None, None) if self.band is None else self.band
-        for edge in (low, high):
-            if edge is not None and edge <= 0:
-                raise ValueError(
-                    f"band must be (low, high) in Hz above 0, None for no edge, got {self.band}."
-                )
-        if low is not None and high is not None and low >= high:
-            raise ValueError(f"band must be (low, high) in Hz with low < high, got {self.band}.")
-        if self.filter not in FILTERS:
-            raise ValueError(f"filter must be one of {', '.join(FILTERS)}, got {self.filter!r}.")
-        if self.t_r is not None and self.t_r <= 0:
-            raise ValueError(f"t_r must be a number of seconds above 0, got {self.t_r!r}.")
-        if self.smoothing is not None and self.smoothing <= 0:
-            raise ValueError(f"smoothing must be a width in mm above 0, or None, got {self.smoothing!r}.")
+        whole("drop", self.drop, 0)
+        low, high = _band(self.band)
+        choice("filter", self.filter, FILTERS)
+        if self.t_r is not None:
+            number("t_r, in seconds,", self.t_r, 0, math.inf)
+        if self.smoothing is not None:
+            number("smoothing, in mm,", self.smoothing, 0, math.inf)
+        if self.n_jobs is not None:
+            jobs("n_jobs", self.n_jobs)
         if isinstance(self.confounds, str) and self.confounds not in ("auto", "fmriprep"):
             raise ValueError(
                 f"confounds must be 'auto', 'fmriprep', None, keywords of load_confounds or a list of "
@@ -246,6 +241,23 @@ class RoiSeries(TransformerMixin, BaseEstimator):
                 f"out; give tables in a column confounds, or pass confounds=None to accept it.",
                 stacklevel=4,
             )
+
+
+def _band(band: Any) -> tuple[float | None, float | None]:
+    """Return the lower and the upper edge in Hz, None for no edge."""
+    edges = (None, None) if band is None else band
+    pair = isinstance(edges, Sequence) and not isinstance(edges, str) and len(edges) == 2
+    try:
+        low, high = [
+            e if e is None else number("band", e, 0, math.inf) for e in (edges if pair else (-1, -1))
+        ]
+    except ValueError:
+        pair = False
+    if not pair or (low is not None and high is not None and low >= high):
+        raise ValueError(
+            f"band must be (low, high) in Hz above 0 with low < high, None for no edge, got {shown(band)}."
+        )
+    return low, high
 
 
 def _labels(atlas: Any) -> np.ndarray:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from numbers import Integral, Real
+from collections.abc import Collection
 from typing import Any
+
+from cignn import _checks
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {
@@ -127,22 +128,13 @@ def resolve(params: dict[str, Any], aligned: bool) -> dict[str, Any]:
 
 
 def choice(settings: dict[str, Any], name: str, options: Collection[Any]) -> None:
-    """Refuse a value that is not one of ``options``."""
-    try:
-        known = hash(settings[name]) is not None and settings[name] in options
-    except TypeError:  # a list, an array: nothing that could be an option
-        known = False
-    if not known:
-        listed = ", ".join(repr(option) for option in options)
-        raise ValueError(f"{name} must be one of {listed}, got {settings[name]!r}.")
+    """Refuse a value that is not one of ``options``; numpy's become Python's."""
+    settings[name] = _checks.choice(name, settings[name], options)
 
 
-def whole(settings: dict[str, Any], name: str, low: int) -> None:
-    """Refuse a value that is not a whole number of at least ``low``; numpy's become Python's."""
-    value = settings[name]
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
-        raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}.")
-    settings[name] = int(value)
+def whole(settings: dict[str, Any], name: str, low: int, high: int = _checks.LARGEST) -> None:
+    """Refuse a value that is not a whole number from ``low`` to ``high``; numpy's become Python's."""
+    settings[name] = _checks.whole(name, settings[name], low, high)
 
 
 def within(
@@ -155,20 +147,10 @@ def within(
     optional: bool = False,
 ) -> None:
     """Refuse a number outside the interval; None passes where ``optional``. numpy's become Python's."""
-    value = settings[name]
-    if value is None and optional:
-        return
-    inside = isinstance(value, Real) and low <= float(value) <= high
-    if not inside or (value == low and not include_low) or (value == high and not include_high):
-        left, right = "[" if include_low else "(", "]" if include_high else ")"
-        raise ValueError(f"{name} must lie in {left}{low}, {high}{right}, got {value!r}.")
-    settings[name] = float(value)
+    if settings[name] is not None or not optional:
+        settings[name] = _checks.number(name, settings[name], low, high, include_low, include_high)
 
 
 def widths(settings: dict[str, Any], name: str) -> tuple[int, ...]:
     """Return a sequence of layer widths as a tuple of positive whole numbers."""
-    value = settings[name]
-    sizes = tuple(value) if isinstance(value, Iterable) else (0,)
-    if not all(isinstance(size, Integral) and int(size) > 0 for size in sizes):
-        raise ValueError(f"{name} must be positive layer widths such as (64, 64), got {value!r}.")
-    return tuple(int(size) for size in sizes)
+    return _checks.widths(name, settings[name])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+from cignn import _checks
 from cignn.estimators.presets import choice, whole, widths, within
 from cignn.graphs import GraphSet
 from cignn.nn.layers import LAYERS, READOUTS
@@ -25,7 +26,7 @@ def training_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any
     """
     settings = {name: value for name, value in params.items() if name not in RUNNING}
     whole(settings, "batch_size", 1)
-    if isinstance(settings["epochs"], str) and settings["epochs"] == "auto":
+    if is_auto(settings["epochs"]):
         settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
     whole(settings, "epochs", 1)
     within(settings, "averaging", 0, 1, include_low=True)
@@ -44,7 +45,7 @@ def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
     settings["hidden"] = layer_widths(settings, "hidden")
     settings["head_hidden"] = widths(settings, "head_hidden")
     within(settings, "dropout", 0, 1, include_low=True)
-    if isinstance(settings["density"], str) and settings["density"] == "auto":
+    if is_auto(settings["density"]):
         settings["density"] = AUTO_DENSITY if graphs.aligned else None
     within(settings, "density", 0, 1, include_high=True, optional=True)
     return settings
@@ -53,19 +54,20 @@ def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
 def rules(params: dict[str, Any]) -> dict[str, Any]:
     """What stands behind those parameters that are "auto"; for `GraphClassifier.stands_for`."""
 
-    def auto(name: str) -> bool:
-        return isinstance(params.get(name), str) and params[name] == "auto"
+    rule = {"steps": STEPS, "least": MIN_EPOCHS, "most": MAX_EPOCHS}
+    epochs = {"epochs": rule} if is_auto(params.get("epochs")) else {}
+    names = ("density", "encoder_density")
+    return epochs | {name: AUTO_DENSITY for name in names if is_auto(params.get(name))}
 
-    epochs = {"epochs": {"steps": STEPS, "least": MIN_EPOCHS, "most": MAX_EPOCHS}} if auto("epochs") else {}
-    return epochs | {name: AUTO_DENSITY for name in ("density", "encoder_density") if auto(name)}
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is "auto"; an array, which equals nothing as a whole, is not."""
+    return isinstance(value, str) and value == "auto"
 
 
 def layer_widths(settings: dict[str, Any], name: str) -> tuple[int, ...]:
     """Return the widths of one layer or more."""
-    sizes = widths(settings, name)
-    if not sizes:
-        raise ValueError(f"{name} must name at least one layer width such as (64, 64), got ().")
-    return sizes
+    return _checks.widths(name, settings[name], least=1)
 
 
 def auto_epochs(n_graphs: int, batch_size: int) -> int:

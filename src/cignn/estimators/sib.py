@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from cignn._checks import WIDEST
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.presets import whole, within
 from cignn.estimators.settings import gnn_settings
@@ -102,8 +103,8 @@ class SIBClassifier(ExplainingClassifier):
         for name in ("information_weight", "connectivity_weight"):
             within(settings, name, 0, math.inf, include_low=True)
         within(settings, "inner_learning_rate", 0, math.inf)
-        for name in ("inner_steps", "discriminator_hidden"):
-            whole(settings, name, 1)
+        whole(settings, "inner_steps", 1)
+        whole(settings, "discriminator_hidden", 1, WIDEST)
         return settings
 
     def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:

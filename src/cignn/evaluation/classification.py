@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn._checks import whole
+
 LABEL_METRICS = ("accuracy", "balanced_accuracy", "f1", "mcc", "sensitivity", "specificity")
 PROBABILITY_METRICS = ("roc_auc", "calibration_error")
 METRICS = LABEL_METRICS + PROBABILITY_METRICS
@@ -173,8 +175,7 @@ def calibration_curve(
     y_true : (n,) labels; probabilities : (n, classes). Of two classes the probability of ``positive`` is
     looked at, by default the second's; of more that of the most probable one. Empty bins are left out.
     """
-    if n_bins < 1:
-        raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
+    whole("n_bins", n_bins, 1)
     chances = np.asarray(probabilities, float)
     if chances.ndim != 2 or chances.shape != (len(y_true), len(classes)):
         want = (len(y_true), len(classes))

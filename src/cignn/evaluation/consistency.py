@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import pandas as pd
 from scipy.stats import rankdata
 from sklearn.base import clone
 
+from cignn._checks import whole
 from cignn._random import as_random_state
 from cignn.evaluation.explanation import explanation_roc_auc
 from cignn.evaluation.faithfulness import edge_ranks
@@ -53,8 +53,7 @@ def top_overlap(first: Explanations, second: Explanations, k: int = 10) -> np.nd
 
     Graphs with fewer than k edges count half of theirs: all would always overlap.
     """
-    if not isinstance(k, Integral) or k < 1:
-        raise ValueError(f"k must be a whole number of at least 1, got {k!r}.")
+    whole("k", k, 1)
     _check_same_graphs(first, second)
     counts = first.graphs.n_edges
     places = np.where(counts > k, k, (counts + 1) // 2)

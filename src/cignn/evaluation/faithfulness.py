@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from cignn import _checks
+from cignn._checks import number
 from cignn._random import as_random_state
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -98,9 +100,7 @@ def _split(flat: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
 
 
 def _checked_share(share: float) -> float:
-    if not 0 <= share <= 1:
-        raise ValueError(f"share must lie in [0, 1], got {share}.")
-    return share
+    return number("share", share, 0, 1, include_low=True, include_high=True)
 
 
 # ------------------------------------------------------------------------ scores
@@ -156,8 +156,8 @@ def characterisation_score(
 
     plus, minus : numbers or (g,). Give it means over graphs: a mean of harmonic means is dominated by zeros.
     """
-    if plus_weight <= 0 or minus_weight <= 0:
-        raise ValueError(f"weights must be positive, got {plus_weight} and {minus_weight}.")
+    for name, weight in (("plus_weight", plus_weight), ("minus_weight", minus_weight)):
+        number(name, weight, 0, np.inf)
     kept, lost = np.asarray(plus, float), 1 - np.asarray(minus, float)
     good = (kept > 0) & (lost > 0)
     kept_, lost_ = np.where(good, kept, 1), np.where(good, lost, 1)
@@ -170,6 +170,8 @@ def sparsity(explanations: Explanations, threshold: float | None = 0.5) -> np.nd
 
     NaN for a graph without edges.
     """
+    if threshold is not None:
+        number("threshold", threshold, -np.inf, np.inf)
     light = [1 - w if threshold is None else w < threshold for w in explanations.edge_weights]
     return np.array([values.mean(dtype=np.float64) if len(values) else np.nan for values in light])
 
@@ -188,8 +190,7 @@ def removal_curve(
     y : (g,) labels to be right about; by default the classes predicted on the whole graphs. An explanation
     that matters falls faster than chance, the mean over ``n_random`` orders.
     """
-    if n_random < 1:
-        raise ValueError(f"n_random must be at least 1, got {n_random}.")
+    _checks.whole("n_random", n_random, 1)
     shares_ = np.array([_checked_share(share) for share in shares])
     rng = as_random_state(random_state)
     counts = explanations.graphs.n_edges

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
+from cignn._checks import number, whole
 from cignn._words import name_some, nearest
 from cignn.datasets.tables import MISSING
 from cignn.estimators.subjects import classes_of, strata_of
@@ -115,9 +116,9 @@ class Holdout(Protocol):
 
     def splits(self, labels: Labels, seed: int) -> list[Split]:
         """One split per repeat, named by its number."""
-        _check_share("validation", self.validation)
-        _check_share("test", self.test)
-        _check_whole("repeats", self.repeats, 1)
+        number("validation", self.validation, 0, 1)
+        number("test", self.test, 0, 1)
+        whole("repeats", self.repeats, 1)
         if self.validation + self.test >= 1:
             raise ValueError(
                 f"validation + test must be less than 1, got {self.validation} + {self.test}; "
@@ -164,9 +165,9 @@ class KFold(Protocol):
 
     def splits(self, labels: Labels, seed: int) -> list[Split]:
         """One split per fold and repeat, named "repeat.fold", or "fold" where there is one repeat."""
-        _check_share("validation", self.validation)
-        _check_whole("repeats", self.repeats, 1)
-        _check_whole("n_splits", self.n_splits, 2)
+        number("validation", self.validation, 0, 1)
+        whole("repeats", self.repeats, 1)
+        whole("n_splits", self.n_splits, 2)
         _refuse_own_test(labels, self.name)
         people = _People.of(labels)
         least = _least_of_folds(self.n_splits)
@@ -202,11 +203,11 @@ class LeaveOneSiteOut(Protocol):
 
     def splits(self, labels: Labels, seed: int) -> list[Split]:
         """One split per site, named by it."""
-        _check_share("validation", self.validation)
+        number("validation", self.validation, 0, 1)
         _refuse_own_test(labels, self.name)
         sites = _sites(labels)
         out = []
-        for number, site in enumerate(sites):
+        for draw, site in enumerate(sites):
             test = np.flatnonzero(labels.sites == site)
             others = np.flatnonzero(~np.isin(labels.subjects, labels.subjects[test]))
             missing = set(np.unique(labels.y).tolist()) - set(labels.y[others].tolist())
@@ -215,13 +216,13 @@ class LeaveOneSiteOut(Protocol):
                     f"without site {site!r} nobody of class {min(missing, key=str)!r} is left to learn from; "
                     "drop the site or merge it with another."
                 )
-            part = _validation_by_site(labels, others, self.validation, _seed(seed, number, 1))
+            part = _validation_by_site(labels, others, self.validation, _seed(seed, draw, 1))
             out.append(Split(site, np.setdiff1d(others, part), part, test))
         return out
 
     def inner_splits(self, labels: Labels, split: Split, seed: int) -> list[Split]:
         """Groups of the other sites, each scored once; stratified folds where there is one other site."""
-        _check_whole("inner", self.inner, 2)
+        whole("inner", self.inner, 2)
         where = split.development
         inside = labels[where]
         assert inside.sites is not None
@@ -361,7 +362,7 @@ def _least_of_folds(n: int) -> int:
 
 
 def _inner_folds(labels: Labels, split: Split, n: int, share: float, seed: int) -> list[Split]:
-    _check_whole("inner", n, 2)
+    whole("inner", n, 2)
     where = split.development
     people = _People.of(labels[where])
     least = _least_of_folds(n)
@@ -433,16 +434,6 @@ def _validation_by_site(labels: Labels, others: np.ndarray, share: float, seed: 
 def _seed(seed: int, draw: int, purpose: int) -> int:
     """A seed of its own for every draw: splits must not depend on how many others are drawn."""
     return int(np.random.SeedSequence([seed, draw, purpose]).generate_state(1)[0])
-
-
-def _check_share(name: str, value: Any) -> None:
-    if not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError(f"{name} must lie in (0, 1), got {value!r}.")
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
 
 
 def _refuse_own_test(labels: Labels, name: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn._checks import number, whole
 from cignn.estimators.subjects import classes_of
 from cignn.evaluation.classification import (
     LABEL_METRICS,
@@ -27,7 +28,7 @@ RESAMPLED = tuple(metric for metric in METRICS if metric != "calibration_error")
 CHUNK = 500  # resamples at a time: bounds the memory
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Predictions of one task."""
 
     coded: Coded
@@ -51,8 +52,7 @@ def bootstrap_intervals(
     depends on who was tested; the models stay as they were trained. There are none of the calibration error,
     which resampling inflates.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}.")
+    number("level", level, 0, 1)
     metrics = _known_metrics(metrics, RESAMPLED)
     rows = []
     for names, parts, n_subjects in _groups(predictions, positive):
@@ -61,10 +61,10 @@ def bootstrap_intervals(
         drawn: dict[str, list[np.ndarray]] = {m: [] for m in there}
         for size in _chunks(n_resamples):
             counts = rng.multinomial(n_subjects, np.full(n_subjects, 1 / n_subjects), size).astype(float)
-            for metric, values in _means(parts, counts).items():
+            for metric, values in mean_scores(parts, counts).items():
                 if metric in drawn:
                     drawn[metric].append(values)
-        whole = _means(parts, np.ones((1, n_subjects)))
+        whole = mean_scores(parts, np.ones((1, n_subjects)))
         for metric in there:
             values = np.concatenate(drawn[metric])
             values = values[~np.isnan(values)]
@@ -117,7 +117,7 @@ def permutation_test(
                 labels[:, own] = rng.permuted(np.tile(truth[own], (size, 1)), axis=1)
             scores = [scores_of_truths(part.coded, labels[:, part.scan])[metric] for part in parts]
             null.append(_nanmean(np.stack(scores)))
-        value = float(_means(parts, np.ones((1, n_subjects)))[metric][0])
+        value = float(mean_scores(parts, np.ones((1, n_subjects)))[metric][0])
         chance = np.concatenate(null)
         p_value = permutation_p_value(value, chance)
         rows.append((*names, metric, value, float(_nanmean(chance)), p_value, _counted(parts)))
@@ -172,13 +172,13 @@ def _names(predictions: pd.DataFrame) -> list[str]:
     return [*NAMES, *([SETTINGS] if SETTINGS in predictions else [])]
 
 
-def _counted(parts: list[_Part]) -> Any:
+def _counted(parts: list[Part]) -> Any:
     """The class, of two, that scores are of."""
     labels = parts[0].coded.labels.tolist()
     return labels[1] if len(labels) == 2 else None
 
 
-def _groups(predictions: pd.DataFrame, positive: Any = None) -> Iterator[tuple[tuple, list[_Part], int]]:
+def _groups(predictions: pd.DataFrame, positive: Any = None) -> Iterator[tuple[tuple, list[Part], int]]:
     """Yield the names, the tasks and the number of subjects of every method on every data set."""
     for name in [*NAMES, "split", "seed", "subject", "y_true", "y_pred"]:
         if name not in predictions:
@@ -196,11 +196,11 @@ def _groups(predictions: pd.DataFrame, positive: Any = None) -> Iterator[tuple[t
         for rows in some.groupby(["split", "seed"], sort=False).indices.values():
             given = None if chances is None else chances[rows]
             coded = counted_by(code(true[rows], predicted[rows], classes, given), positive)
-            parts.append(_Part(coded, subject[rows], scan[rows]))
+            parts.append(Part(coded, subject[rows], scan[rows]))
         yield names, parts, int(subject.max()) + 1
 
 
-def _scans(parts: list[_Part], n_subjects: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _scans(parts: list[Part], n_subjects: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(scans,) subjects and classes by number, and the subjects with scans of several classes."""
     n = 1 + max(int(part.scan.max()) for part in parts)
     owner, truth = np.zeros(n, int), np.zeros(n, int)
@@ -232,7 +232,7 @@ def _arrays(some: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     return true, predicted, classes, chances
 
 
-def _means(parts: list[_Part], counts: np.ndarray) -> dict[str, np.ndarray]:
+def mean_scores(parts: list[Part], counts: np.ndarray) -> dict[str, np.ndarray]:
     """Every score, (b,), the mean over tasks, with (b, subjects) weights."""
     scores = [weighted_scores(part.coded, counts[:, part.subject]) for part in parts]
     return {metric: _nanmean(np.stack([one[metric] for one in scores])) for metric in scores[0]}
@@ -254,6 +254,5 @@ def _known_metrics(metrics: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def _chunks(n: int) -> list[int]:
-    if n < 1:
-        raise ValueError(f"the number of resamples must be at least 1, got {n}.")
+    whole("the number of resamples", n, 1)
     return [min(CHUNK, n - start) for start in range(0, n, CHUNK)]

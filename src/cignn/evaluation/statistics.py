@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from cignn._checks import number, whole
 from cignn.evaluation.classification import METRICS, OF_POSITIVE
 from cignn.evaluation.mixtures import POSITIVE, refuse_mixtures
 
@@ -197,8 +198,9 @@ def nemenyi_test(table: pd.DataFrame, *, alpha: float = 0.05, higher_is_better: 
 
 def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
     """Average ranks of two methods must differ by this much: q √(k (k + 1) / 6N) (Demšar 2006)."""
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie in (0, 1), got {alpha}.")
+    number("alpha", alpha, 0, 1)
+    for name, count in (("n_methods", n_methods), ("n_blocks", n_blocks)):
+        whole(name, count, 0)
     if n_methods < 2 or n_blocks < 1:
         raise ValueError(
             f"a critical difference needs at least 2 methods and 1 ranking, got {n_methods} and {n_blocks}."
@@ -215,8 +217,8 @@ def corrected_interval(values: np.ndarray, overlap: float, level: float = 0.95) 
 
     overlap : n_test / n_train, 0 where training sets share nobody.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}.")
+    number("level", level, 0, 1)
+    number("overlap", overlap, 0, np.inf, include_low=True)
     v = np.asarray(values, float)
     width = stats.t.ppf((1 + level) / 2, len(v) - 1) * _corrected_error(v, overlap)
     return Interval(float(v.mean() - width), float(v.mean() + width))
@@ -237,8 +239,8 @@ def corrected_t_test(differences: np.ndarray, n_train: float, n_test: float, lev
     d = np.asarray(differences, float).round(DIGITS)
     if d.ndim != 1 or len(d) < 2 or np.isnan(d).any():
         raise ValueError(f"the test needs at least two differences and no NaN, got {d.shape}.")
-    if n_train <= 0 or n_test <= 0:
-        raise ValueError(f"n_train and n_test must be positive, got {n_train} and {n_test}.")
+    for name, count in (("n_train", n_train), ("n_test", n_test)):
+        number(name, count, 0, np.inf)
     ends = corrected_interval(d, n_test / n_train, level)
     error = _corrected_error(d, n_test / n_train)
     if error == 0:
