@@ -26,11 +26,11 @@ from torch_geometric.explain import PGExplainer as PygPGExplainer
 from benchmarks.peers import PygTwin
 from benchmarks.timing import Quartiles, Row, in_turn
 from cignn import Explanations, GraphSet
+from cignn._random import torch_seed
 from cignn.datasets import load_ba2motifs, make_ba2motifs
 from cignn.estimators import GNNClassifier
 from cignn.evaluation import explanation_roc_auc
 from cignn.explainers import make_explainer
-from cignn.explainers.base import seeded
 from cignn.explainers.pg_explainer import PGExplainer, edge_mlp
 
 GRAPHS = 200  # explained
@@ -88,7 +88,7 @@ def pyg_gnn_explainer(model: GNNClassifier, graphs: GraphSet, seed: int, steps: 
         model_config=MODEL,
     )
     data = [graph.to(device) for graph in graphs.to_pyg()]
-    with seeded(seed, device):
+    with torch_seed(seed, device):
         started = time.perf_counter()
         masks = [explainer(graph.x, graph.edge_index).edge_mask for graph in data]
         seconds = (time.perf_counter() - started) / len(data)
@@ -114,7 +114,7 @@ def pyg_pg_explainer(model: GNNClassifier, training: GraphSet, graphs: GraphSet,
     own_seed = PGExplainer(random_state=seed).fit(model, training[:1]).seed_
     data = [graph.to(device) for graph in training.to_pyg()]
     targets = [twin(graph.x, graph.edge_index).argmax(1) for graph in data]
-    with seeded(own_seed, device), warnings.catch_warnings():
+    with torch_seed(own_seed, device), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch Geometric makes a float of a loss that has a gradient
         order = np.concatenate(training.batch_indices(1, True))
         mlp = edge_mlp(model.settings_["hidden"][-1], 64).to(device)

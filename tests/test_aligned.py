@@ -253,3 +253,18 @@ def test_the_mask_learns_at_a_rate_of_its_own(graphs: GraphSet) -> None:
         for network in (slow, fast)
     ]
     assert moved[0] < 1e-5 < 1e-3 < moved[1]
+
+
+def test_every_subject_has_a_mask_of_its_own(graphs: GraphSet) -> None:
+    """The head of the encoder begins at zero, with one mask for all; a head that learnt something tells."""
+    model = CIGNNClassifier(**SMALL | {"members": 2, "epochs": 1}).fit(graphs)
+    with torch.no_grad():
+        for member in model.network_.members:
+            member.encoder.mean.weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(0))
+    weights = np.stack([ex.weights for ex in model.explain(graphs[:6])])
+    for i in range(6):
+        for j in range(i):
+            assert np.abs(weights[i] - weights[j]).max() > 1e-3
+    again = model.explain(graphs[[2, 2]])
+    np.testing.assert_allclose(again[0].weights, again[1].weights, atol=1e-5)
+    np.testing.assert_allclose(again[0].weights, weights[2], atol=1e-5)

@@ -155,6 +155,13 @@ def test_a_prediction_does_not_depend_on_its_batch_mates(form: str) -> None:
 
 
 @every_form
+def test_every_graph_has_a_mask_of_its_own(form: str) -> None:
+    model, batch = make_model(form), make_batch([6, 6, 6], density=1)
+    for weights in (model(batch).edge_weights, model.explain(batch).edge_weights):
+        assert (weights - weights.roll(1, 0)).abs().amax((1, 2)).min() > 1e-4
+
+
+@every_form
 def test_edge_weights_are_one_sigmoid_of_their_logits(form: str) -> None:
     model, batch = make_model(form), make_batch([6, 4])
     out = model(batch)

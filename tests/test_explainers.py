@@ -573,6 +573,20 @@ def test_orphicx_alpha_carries_the_prediction(rings: GraphSet) -> None:
     assert explainer.information_flow(rings) == pytest.approx((0, 0), abs=1e-4)
 
 
+@pytest.mark.parametrize("name", ["pg-explainer", "rc-explainer", "orphicx"])
+def test_an_explainer_whose_training_diverges_says_so(
+    name: str, models: dict[str, Any], graphs: GraphSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explainer = quick(name, epochs=3)
+    method = "_reinforce" if name == "rc-explainer" else "_loss"
+    loss = getattr(explainer, method)
+    monkeypatch.setattr(explainer, method, lambda *args: loss(*args) * np.nan)
+    words = r"diverged in epoch 1 of its training: its weights are not finite; lower learning_rate"
+    with pytest.raises(FloatingPointError, match=words):
+        explainer.fit(models["gin"], graphs)
+    assert all(p.requires_grad for p in models["gin"].network_.parameters())
+
+
 # ------------------------------------------------------------- the recipe, followed
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from cignn._random import as_random_state
+from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
 from cignn.estimators.classifier import GraphClassifier, size_of
 from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
@@ -127,8 +127,7 @@ class NeuralGraphClassifier(GraphClassifier):
     ) -> tuple[nn.Module, State]:
         """Make and train one network."""
         graphs, codes = training
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(seed)
+        with torch_seed(seed, device):
             network = self._build(settings, graphs.n_features, len(classes))
             weight = class_weights(self.class_weight, classes, codes)
             _tell(network, graphs, codes, weight)
@@ -199,7 +198,7 @@ class NeuralGraphClassifier(GraphClassifier):
         with torch.device("meta"):  # asks for no memory, whatever sizes the config tells of
             wanted = estimator._untrained(len(weights)).state_dict()
         _check_shapes(weights, wanted)
-        with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced below
+        with torch_seed(0):  # the weights drawn here are replaced below
             network = estimator._untrained(len(weights))
         network.load_state_dict(weights)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from torch import nn
 
 from cignn._progress import track
-from cignn._random import as_random_state
+from cignn._random import as_random_state, one_thread, torch_seed
 from cignn.estimators.base import at_rest
 from cignn.estimators.labels import check_graphs
 from cignn.estimators.presets import whole, within
@@ -62,7 +62,7 @@ class Explainer(BaseEstimator, ABC):
         graphs = read_by(estimator, graphs)
         self.estimator_ = estimator
         self.seed_ = int(as_random_state(self.random_state).randint(2**31 - 1))
-        with seeded(self.seed_, device_of(estimator)):
+        with torch_seed(self.seed_, device_of(estimator)):
             self._fit(graphs)
         return self
 
@@ -109,6 +109,8 @@ class NetworkExplainer(Explainer):
     """
 
     batch_size: int = 128
+    epochs: int  # of those that train something, as is learning_rate
+    learning_rate: float
 
     @property
     def network_(self) -> GraphModel:
@@ -125,6 +127,27 @@ class NetworkExplainer(Explainer):
                 f"{type(self).__name__} explains networks, {type(estimator).__name__} has none; {ADVICE}."
             )
         check_params(self, whole_numbers=("batch_size",))
+
+    def _descend(self, module: nn.Module, n_batches: int, loss: Callable[[int, int], torch.Tensor]) -> None:
+        """Train ``module`` by Adam with a subclass's ``epochs`` and ``learning_rate``, then leave it at rest.
+
+        loss(batch, epoch) : of a batch, by its number; batches come in a new order each epoch.
+        """
+        name = type(self).__name__
+        optimiser = torch.optim.Adam(module.parameters(), lr=self.learning_rate, fused=True)
+        with frozen(self.network_):
+            for epoch in self._track(range(self.epochs), f"training {name}", self.epochs):
+                for batch in torch.randperm(n_batches).tolist():
+                    optimiser.zero_grad(set_to_none=True)
+                    loss(batch, epoch).backward()
+                    optimiser.step()
+                # a loss that is not finite leaves no weight that is
+                if not all(weight.isfinite().all() for weight in module.parameters()):
+                    raise FloatingPointError(
+                        f"{name} diverged in epoch {epoch + 1} of its training: its weights are not finite; "
+                        "lower learning_rate."
+                    )
+        module.eval().requires_grad_(False)
 
     @abstractmethod
     def _weigh(self, edges: EdgeBatch) -> torch.Tensor:
@@ -181,24 +204,19 @@ def device_of(estimator: Any) -> torch.device:
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch inside, leave its state outside as it was."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
-
-
-@contextmanager
 def frozen(network: nn.Module) -> Iterator[None]:
-    """Let gradients pass through ``network`` but not into it: its weights stay and need none."""
-    wanted = [(p, p.requires_grad) for p in network.parameters()]
-    network.requires_grad_(False)
-    try:
-        with at_rest(network), torch.enable_grad():
+    """Let gradients pass through ``network`` but not into it: its weights stay and need none.
+
+    One thread at a time, since another one would find a network that is frozen and leave it so.
+    """
+    with one_thread(), at_rest(network), torch.enable_grad():
+        wanted = [(p, p.requires_grad) for p in network.parameters()]
+        network.requires_grad_(False)
+        try:
             yield
-    finally:
-        for parameter, needed in wanted:
-            parameter.requires_grad_(needed)
+        finally:
+            for parameter, needed in wanted:
+                parameter.requires_grad_(needed)
 
 
 def check_params(

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cignn._random import torch_seed
 from cignn.estimators.presets import choice, widths
-from cignn.explainers.base import NetworkExplainer, check_params, device_of, frozen, seeded
+from cignn.explainers.base import NetworkExplainer, check_params, device_of, frozen
 from cignn.explainers.edges import EdgeBatch
 from cignn.explainers.gnn_explainer import binary_entropy
 from cignn.graphs import GraphBatch, GraphSet
@@ -102,17 +103,9 @@ class OrphicX(NetworkExplainer):
         ).to(batches[0].graph.device)
         scale = torch.from_numpy(np.abs(graphs.feature_range()).max(0))
         self.vae_.feature_scale.copy_(torch.where(scale > 0, scale, 1.0))
-        optimiser = torch.optim.Adam(self.vae_.parameters(), lr=self.learning_rate, fused=True)
-        with frozen(self.network_):
-            with torch.no_grad():
-                targets = [self.network_.read(edges.batch).argmax(1) for edges in batches]
-            for _ in self._track(range(self.epochs), "training OrphicX", self.epochs):
-                for i in torch.randperm(len(batches)).tolist():
-                    loss = self._loss(batches[i], targets[i])
-                    optimiser.zero_grad(set_to_none=True)
-                    loss.backward()
-                    optimiser.step()
-        self.vae_.eval().requires_grad_(False)
+        with frozen(self.network_), torch.no_grad():
+            targets = [self.network_.read(edges.batch).argmax(1) for edges in batches]
+        self._descend(self.vae_, len(batches), lambda i, epoch: self._loss(batches[i], targets[i]))
 
     def _loss(self, edges: EdgeBatch, target: Tensor) -> Tensor:
         batch, vae = edges.batch, self.vae_
@@ -158,7 +151,7 @@ class OrphicX(NetworkExplainer):
         graphs = self._seen(graphs)
         n_classes = len(self.estimator_.classes_)
         joint = torch.zeros(2, n_classes, n_classes, dtype=torch.float64)
-        with frozen(self.network_), seeded(self.seed_, device_of(self.estimator_)):
+        with frozen(self.network_), torch_seed(self.seed_, device_of(self.estimator_)):
             for index in graphs.batch_indices(self.batch_size):
                 edges = self._edges(graphs, index)
                 target = self.network_.read(edges.batch).argmax(1).cpu()

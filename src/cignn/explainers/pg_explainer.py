@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cignn._checks import shown
 from cignn.explainers.base import NetworkExplainer, check_params, frozen
 from cignn.explainers.edges import EdgeBatch
 from cignn.graphs import GraphSet
@@ -60,30 +61,22 @@ class PGExplainer(NetworkExplainer):
         check_params(self, whole_numbers, ("learning_rate",), ("size_weight", "entropy_weight"))
         try:
             first, last = map(float, self.temperatures)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             first = last = math.nan
         if not 0 < min(first, last) <= max(first, last) < math.inf:
-            raise ValueError(f"temperatures must be two positive numbers, got {self.temperatures!r}.")
+            raise ValueError(f"temperatures must be two positive numbers, got {shown(self.temperatures)}.")
 
     def _fit(self, graphs: GraphSet) -> None:
         batches = [self._edges(graphs, index) for index in graphs.batch_indices(self.train_batch_size, True)]
-        with frozen(self.network_):
-            with torch.no_grad():
-                known = [
-                    (self.network_.embed(e.batch), self.network_.read(e.batch).argmax(1)) for e in batches
-                ]
-            self.mlp_ = edge_mlp(known[0][0].shape[-1], self.hidden).to(known[0][0].device)
-            optimiser = torch.optim.Adam(self.mlp_.parameters(), lr=self.learning_rate, fused=True)
-            for epoch in self._track(range(self.epochs), "training PGExplainer", self.epochs):
-                first, last = self.temperatures
-                temperature = first * (last / first) ** (epoch / self.epochs)
-                for i in torch.randperm(len(batches)).tolist():
-                    h, target = known[i]
-                    loss = self._loss(batches[i], h, target, temperature)
-                    optimiser.zero_grad(set_to_none=True)
-                    loss.backward()
-                    optimiser.step()
-        self.mlp_.requires_grad_(False)
+        with frozen(self.network_), torch.no_grad():
+            known = [(self.network_.embed(e.batch), self.network_.read(e.batch).argmax(1)) for e in batches]
+        self.mlp_ = edge_mlp(known[0][0].shape[-1], self.hidden).to(known[0][0].device)
+        first, last = self.temperatures
+
+        def loss(i: int, epoch: int) -> Tensor:
+            return self._loss(batches[i], *known[i], first * (last / first) ** (epoch / self.epochs))
+
+        self._descend(self.mlp_, len(batches), loss)
 
     def _loss(self, edges: EdgeBatch, h: Tensor, target: Tensor, temperature: float) -> Tensor:
         """Mean over the graphs of a batch of cross-entropy, size and entropy; each direction drawn alone."""

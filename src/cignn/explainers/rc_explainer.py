@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from cignn._checks import choice
 from cignn.explainers.addition import Policy, Problem
 from cignn.explainers.base import NetworkExplainer, check_params, frozen
 from cignn.explainers.edges import EdgeBatch
@@ -70,8 +71,7 @@ class RCExplainer(NetworkExplainer):
         super()._check(estimator)
         whole_numbers = ("max_edges", "epochs", "hidden", "train_batch_size")
         check_params(self, whole_numbers, ("learning_rate",), ("discount", "entropy_weight"))
-        if self.beam not in BEAMS:
-            raise ValueError(f"beam must be one of {', '.join(map(str, BEAMS))}, got {self.beam!r}.")
+        choice("beam", self.beam, BEAMS)
 
     # ---------------------------------------------------------------- learning
 
@@ -81,15 +81,7 @@ class RCExplainer(NetworkExplainer):
             batches = [self._problem(graphs, index) for index in indices]
         h = batches[0].h
         self.policy_ = Policy(h.shape[-1], len(self.estimator_.classes_), self.hidden).to(h.device)
-        optimiser = torch.optim.Adam(self.policy_.parameters(), lr=self.learning_rate, fused=True)
-        with frozen(self.network_):
-            for _ in self._track(range(self.epochs), "training RC-Explainer", self.epochs):
-                for i in torch.randperm(len(batches)).tolist():
-                    loss = self._reinforce(batches[i])
-                    optimiser.zero_grad(set_to_none=True)
-                    loss.backward()
-                    optimiser.step()
-        self.policy_.requires_grad_(False)
+        self._descend(self.policy_, len(batches), lambda i, epoch: self._reinforce(batches[i]))
 
     def _reinforce(self, problem: Problem) -> Tensor:
         """Walk once through every graph by chance; minus the expected return, by its score function."""
