@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from cignn._checks import shown
+
 if TYPE_CHECKING:
     import torch
 
@@ -37,12 +39,14 @@ def as_random_state(random_state: Any) -> np.random.RandomState:
         return np.random.RandomState(random_state.bit_generator)
     if not isinstance(random_state, np.random.RandomState):
         _check(random_state)
+        if isinstance(random_state, (int, np.integer)) and random_state >= 2**32:
+            raise ValueError(f"random_state must be less than 2**32, got {shown(random_state)}.")
     return check_random_state(random_state)
 
 
 def _check(random_state: Any) -> None:
     if isinstance(random_state, (int, np.integer)) and random_state < 0:
-        raise ValueError(f"random_state must not be negative, got {random_state}.")
+        raise ValueError(f"random_state must not be negative, got {shown(random_state)}.")
     if random_state is not None and not isinstance(random_state, (int, np.integer, np.random.Generator)):
         kind = type(random_state).__name__
         raise TypeError(f"random_state must be None, an int, a RandomState or a Generator, got {kind}.")

@@ -9,9 +9,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from cignn._checks import WIDEST
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.presets import choice, resolve, whole, widths, within
-from cignn.estimators.settings import AUTO_DENSITY, auto_epochs, rules
+from cignn.estimators.settings import AUTO_DENSITY, auto_epochs, is_auto, rules
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS, PRICES, CIGNNOutput
@@ -210,7 +211,7 @@ class CIGNNClassifier(ExplainingClassifier):
         pairs = graphs.aligned and bool(graphs.n_nodes[0] > 1)
         settings = resolve(self.get_params(deep=False), aligned=pairs)
         settings["n_nodes"] = int(graphs.n_nodes[0]) if graphs.aligned else None
-        if settings["encoder_density"] == "auto":
+        if is_auto(settings["encoder_density"]):
             settings["encoder_density"] = AUTO_DENSITY if graphs.aligned else None
         choices: dict[str, Collection[Any]] = {
             "encoder": LAYERS,
@@ -234,10 +235,12 @@ class CIGNNClassifier(ExplainingClassifier):
                 f"{name} needs aligned graphs, node i the same in each, of at least two nodes; these are not."
             )
         whole(settings, "batch_size", 1)
-        if settings["epochs"] == "auto":
+        if is_auto(settings["epochs"]):
             settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
-        for name in ("n_causal", "n_noncausal", "epochs", "members"):
+        for name in ("epochs", "members"):
             whole(settings, name, 1)
+        for name in ("n_causal", "n_noncausal"):
+            whole(settings, name, 1, WIDEST)
         if settings["patience"] is not None:
             whole(settings, "patience", 1)
         whole(settings, "generative_epochs", 0)
