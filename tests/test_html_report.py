@@ -20,6 +20,7 @@ from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
 from cignn.connectome import ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.evaluation import Audit, Finding
+from cignn.evaluation.tasks import MissingTask
 from cignn.report import ReportData, report_of, write_report
 from cignn.report.embedding import group_of, records
 from cignn.report.html import embedded_json, render_report
@@ -761,24 +762,157 @@ def test_intervals_of_methods_are_wider_where_training_sets_overlap() -> None:
     assert str(mean_interval(rows.assign(value=np.nan))) == "–"
 
 
-def test_methods_are_listed_best_first_and_failures_are_counted() -> None:
-    rows = [
-        ("poor", "accuracy", 0.5),
-        ("good", "accuracy", 0.9),
-        ("good", "roc_auc", 0.95),
-        ("poor", "error", np.nan),
-    ]
-    frame = pd.DataFrame(rows, columns=["method", "metric", "value"]).assign(data="d", protocol="kfold")
+def method_rows(*rows: tuple[str, str, float]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["method", "metric", "value"])
+    return frame.assign(data="d", protocol="kfold")
+
+
+def test_methods_are_listed_best_first_where_all_have_all_test_sets() -> None:
+    frame = method_rows(("poor", "accuracy", 0.5), ("good", "accuracy", 0.9), ("good", "roc_auc", 0.95))
     (table,) = method_tables(frame)
-    assert list(table.rows) == ["good", "poor"]
+    assert list(table.rows) == ["good", "poor"] and table.complete
     assert table.metrics == ["accuracy", "roc_auc"]
-    assert table.failed == {"poor": 1}
     page = render_report(fabricated(4, 6, results=frame))
-    assert "poor: 1 run failed and is not in these means" in page
-    explained = frame.assign(explainer=["", "", "gnn-explainer", ""])
+    assert "Mean over 1 test set with" in page and "best accuracy first" in page
+    explained = frame.assign(explainer=["", "", "gnn-explainer"])
     assert method_tables(explained)[0].metrics == ["accuracy"]
     with pytest.raises(ValueError, match="no column 'metric'"):
         method_tables(frame.drop(columns="metric"))
+
+
+def test_nothing_is_ranked_where_a_run_failed() -> None:
+    frame = method_rows(("poor", "accuracy", 0.5), ("good", "accuracy", 0.9), ("poor", "error", np.nan))
+    (table,) = method_tables(frame)
+    assert list(table.rows) == ["poor", "good"] and not table.complete
+    assert table.failed == {"poor": 1} and table.done == {"poor": 1, "good": 1} and table.runs == 2
+    page = render_report(fabricated(4, 6, results=frame))
+    assert "poor: 1 run failed and is not in these means" in page
+    assert "best accuracy first" not in page and "1 of 2" in page
+
+
+def test_an_unfinished_evaluation_says_what_is_missing_and_ranks_nothing() -> None:
+    frame = method_rows(*[("slow", "accuracy", 0.9)] * 2, *[("quick", "accuracy", 0.6)] * 3)
+    missing = [
+        MissingTask("slow", "d", "kfold", "3", "0"),
+        *(MissingTask("later", "d", "kfold", str(k), "0") for k in (1, 2, 3)),
+    ]
+    (table,) = method_tables(frame, missing)
+    assert list(table.rows) == ["slow", "quick", "later"] and table.runs == 3
+    assert table.done == {"slow": 2, "quick": 3, "later": 0}
+    page = render_report(fabricated(4, 6, results=frame, missing=missing))
+    assert "This evaluation is unfinished: 4 tasks have no scores." in page
+    assert "slow, kfold 3, seed 0 (not yet run)" in page and "2 of 3" in page and "0 of 3" in page
+    assert "Unfinished and not ranked" in page and "best accuracy first" not in page
+    assert "Mean over 3 test sets" not in page
+
+
+def run_of(data: ReportData, right: float = 1.0, repeats: int = 1) -> pd.DataFrame:
+    """Predictions of a leave-one-site-out run on the subjects of a report, a share of them right."""
+    rng = np.random.default_rng(0)
+    truth = data.graphs.y
+    hit = np.arange(len(truth)) % 10 < 10 * right
+    parts = []
+    for seed in range(repeats):
+        chance = np.where((truth == 1) == hit, 0.85, 0.15)
+        chance = np.clip(chance + rng.normal(0, 0.01, len(truth)), 0, 1)
+        columns = {"method": "ci-gnn", "data": "d", "protocol": "loso", "split": data.sites, "seed": seed}
+        columns |= {"subject": data.subjects, "site": data.sites, "y_true": truth}
+        columns |= {"y_pred": (chance > 0.5).astype(int), "p_0": 1 - chance, "p_1": chance}
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_with_an_evaluation_every_figure_is_the_runs_own() -> None:
+    """The model of `fabricated` guesses; the run is always right."""
+    alone = fabricated()
+    data = replace(alone, predictions=run_of(alone))
+    assert own_scores(data)["balanced_accuracy"].value == 1 > own_scores(alone)["balanced_accuracy"].value
+    rows = site_rows(data)
+    assert sum(row.n for row in rows) == N and all(row.accuracy.value == 1 for row in rows)
+    assert {b.observed.value for b in calibration_bins(data)} == {0.0, 1.0}
+    page = " ".join(render_report(data).split())
+    assert "of ci-gnn, leaving one site out" in page
+    assert "The explanations below come from another model" in page
+    assert "The model of this report" not in page and "Out-of-fold predictions of ci-gnn" in page
+    half = own_scores(replace(alone, predictions=run_of(alone, 0.5)))["accuracy"].value
+    assert 0.3 < half < 0.7
+    unfinished = replace(data, missing=[MissingTask("ci-gnn", "d", "loso", "site-9", "0")])
+    page = " ".join(render_report(unfinished).split())
+    assert "these figures are not final" in page and "<dt>balanced accuracy <span" not in page
+
+
+def test_seeds_of_a_run_are_no_further_subjects() -> None:
+    data = fabricated()
+    once = replace(data, predictions=run_of(data, 0.6))
+    often = replace(data, predictions=run_of(data, 0.6, repeats=5))
+    for a, b in zip(site_rows(once), site_rows(often), strict=True):
+        assert a == b  # the same right ones, and intervals as wide
+    assert [b.n for b in calibration_bins(often)] == [b.n for b in calibration_bins(once)]
+
+
+def test_the_evaluation_and_the_model_must_know_the_same_classes() -> None:
+    data = fabricated()
+    wrong = run_of(data).assign(y_true="ASD")
+    with pytest.raises(ValueError, match="have other classes; the model knows 0, 1"):
+        render_report(replace(data, predictions=wrong))
+
+
+def test_the_positive_class_can_be_either_and_is_named() -> None:
+    data = fabricated()
+    other = replace(data, positive=0)
+    usual, turned = own_scores(data), own_scores(other)
+    assert turned["sensitivity"] == usual["specificity"] and turned["accuracy"] == usual["accuracy"]
+    page = render_report(other)
+    assert "positive class control" in page and "share of control that is recognised" in page
+    assert "where control was given" in " ".join(page.split()) and '"positive":0' in page
+    assert "share of patient that is recognised" in render_report(data)
+    with pytest.raises(ValueError, match="positive must be one of the classes, 0 or 1, got 'MDD'"):
+        replace(data, positive="MDD")
+
+
+def two_scans() -> ReportData:
+    """Twelve subjects with two scans each."""
+    data = fabricated()
+    graphs = data.graphs
+    meta = {**graphs.meta, "subject": np.repeat([f"sub-{i}" for i in range(N // 2)], 2)}
+    held_out = np.repeat(np.arange(N // 2) % 2 == 0, 2)
+    twice = GraphSet(graphs._store, graphs.y, graphs.groups, graphs.node_names, meta, graphs.node_meta)
+    weights = data.explanations.edge_weights
+    return replace(data, explanations=Explanations(twice, weights), held_out=held_out)
+
+
+def test_scans_are_not_counted_as_subjects() -> None:
+    data = two_scans()
+    assert data.unit == "scan" and data.names[:3] == ["sub-0 (scan 1)", "sub-0 (scan 2)", "sub-1 (scan 1)"]
+    page = " ".join(render_report(data).split())
+    assert f"{N} scans of {N // 2} subjects" in page and "bootstrap over subjects" in page
+    assert f"Scored on {N // 4} subjects" in page
+    assert sum(row.n for row in site_rows(data)) <= data.scored.sum()
+
+
+def test_copies_of_scans_do_not_narrow_an_interval() -> None:
+    """Two identical scans of everyone say no more than one."""
+    one = fabricated(held_out=np.ones(N, bool))
+    twice = np.repeat(np.arange(N), 2)
+    ex = one.explanations[twice]
+    both = ReportData(ex, one.classes, one.probabilities[twice], held_out=np.ones(2 * N, bool))
+    for name, score in own_scores(one).items():
+        np.testing.assert_allclose(own_scores(both)[name], score)
+    assert site_rows(both) == site_rows(one)
+
+
+def test_regions_of_one_name_and_correlations_are_told_for_what_they_are() -> None:
+    data = fabricated(4, 6)
+    g = data.graphs
+    names = ["a", "a", *(f"r{i}" for i in range(4))]
+    named = GraphSet(g._store, g.y, g.groups, names, g.meta, {})
+    shown = np.full((4, 6, 6), 0.5)
+    page = render_report(
+        replace(data, explanations=Explanations(named, data.explanations.edge_weights, None, shown))
+    )
+    assert '"a (node 0)","a (node 1)","r0"' in page
+    assert '"strength":"correlation"' in page and "tangent space" in page
+    assert '"strength":"connectivity"' in render_report(data)
 
 
 def test_only_held_out_subjects_are_scored_at_every_site() -> None:

@@ -50,6 +50,20 @@ class Task:
         return f"{self.method} on {self.data}, {self.protocol.name} {self.split.name}, seed {self.seed}"
 
 
+class MissingTask(NamedTuple):
+    """A task that an evaluation planned and has no scores of, and why not."""
+
+    method: str
+    data: str
+    protocol: str
+    split: str
+    seed: str
+    why: str = "not yet run"
+
+    def __str__(self) -> str:
+        return f"{self.method}, {self.protocol} {self.split}, seed {self.seed} ({self.why})"
+
+
 class Score(NamedTuple):
     """One figure; ``explainer`` is "" for those of the classifier."""
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cignn.explanations import NEGLIGIBLE
 from cignn.report.report_data import ReportData
 
 BUDGET = 18_000_000  # bytes of all graphs before base64: the page stays below 30 MB
@@ -60,6 +61,7 @@ def group_payload(data: ReportData, group: Group) -> dict[str, Any]:
         both = np.asarray(marked[0], bool)
         marks = (both | both.T)[tuple(group.edges.T)]
     deviation = group.weights.std(0, ddof=1) if len(group.weights) > 1 else np.zeros(len(group.edges))
+    heaviest = float(group.weights.mean(0).max(initial=0.0))
     return {
         "pairs": packed(group.edges, "<u2"),
         "sets": [
@@ -67,6 +69,7 @@ def group_payload(data: ReportData, group: Group) -> dict[str, Any]:
             for name, who in sets
         ],
         "deviation": packed(deviation, "<f4"),
+        "negligible": NEGLIGIBLE * heaviest,  # weights that spread less are the same for everyone
         "connectivity": packed(group.connectivity, "<f4"),
         "usual": packed(_spread(data, group), "<f4"),
         "known": None if marks is None else packed(marks, "u1"),
@@ -77,7 +80,8 @@ def _spread(data: ReportData, group: Group) -> np.ndarray:
     """(e,) standard deviation over graphs of an edge's connectivity."""
     if len(data.graphs) < 2:
         return np.zeros(len(group.edges))
-    values = np.stack([data.graphs.edge_matrix(i)[tuple(group.edges.T)] for i in range(len(data.graphs))])
+    ends = tuple(group.edges.T)
+    values = np.stack([data.explanations.connectivity_matrix(i)[ends] for i in range(len(data.graphs))])
     return values.std(0, ddof=1)
 
 
@@ -103,14 +107,15 @@ def _dense(data: ReportData, group: Group, i: int) -> str:
     codes, low, high = _codes(group.weights[i][here])
     weights = np.zeros(len(here), np.uint8)
     weights[here] = codes
-    signed, largest = _signed(data.graphs.edge_matrix(i)[tuple(group.edges.T)])
+    signed, largest = _signed(data.explanations.connectivity_matrix(i)[tuple(group.edges.T)])
     head = np.array([low, high, largest], "<f4").tobytes()
     return base64.b64encode(head + weights.tobytes() + signed.tobytes()).decode()
 
 
 def _listed(data: ReportData, i: int, kept: int) -> str:
     edges, weights = data.graphs.edges(i), data.explanations.edge_weights[i]
-    values = data.graphs.edge_values(i) if data.graphs.weighted else np.ones(len(edges))
+    values = data.explanations[i].connectivity
+    values = np.ones(len(edges)) if values is None else values
     order = np.argsort(-weights, kind="stable")[:kept]
     codes, low, high = _codes(weights[order])
     signed, largest = _signed(values[order])

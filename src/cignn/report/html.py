@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,27 @@ import numpy as np
 import pandas as pd
 
 from cignn import __version__
+from cignn._files import write_text
 from cignn.datasets.atlas import SYSTEM_NAMES
 from cignn.evaluation.explanation import explanation_roc_auc
 from cignn.report.embedding import BUDGET, group_of, group_payload, packed, records
 from cignn.report.performance import (
     NAMES,
+    MethodTable,
     Score,
     calibration_bins,
     leading_metric,
     meanings,
     method_tables,
     own_scores,
+    scored_of,
     site_rows,
 )
 from cignn.report.report_data import ReportData
 from cignn.report.style import in_order, system_colours
 
 ALIKE = 0.02  # weights of an edge that spread less than this over graphs are one weight
+PROTOCOLS = {"holdout": "random hold-outs", "kfold": "cross-validation", "loso": "leaving one site out"}
 SCRIPTS = ("data.js", "charts.js", "table.js", "viewer.js", "subject.js", "main.js")
 
 
@@ -49,14 +52,7 @@ def write_report(path: str | Path, data: ReportData, *, budget: int = BUDGET) ->
         raise ValueError(f"a report is an .html file, got {path.name!r}.")
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the name of a file in it.")
-    page = render_report(data, budget=budget)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
-    try:  # an older report stays until the new one is whole
-        temporary.write_text(page, encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_text(path, render_report(data, budget=budget))  # an older report stays until the new one is whole
     return path
 
 
@@ -114,7 +110,7 @@ def _payload(data: ReportData, layout: str, kept: int | None) -> dict[str, Any]:
     if graphs.aligned:
         n = int(graphs.n_nodes[0])
         nodes = {
-            "names": graphs.node_names or [f"node {i}" for i in range(n)],
+            "names": _told_apart(graphs.node_names or [f"node {i}" for i in range(n)]),
             "system": None if systems is None else [known.index(str(s)) for s in systems],
             "xyz": None if places is None or not np.isfinite(places).all() else packed(places, "<f4"),
         }
@@ -123,6 +119,9 @@ def _payload(data: ReportData, layout: str, kept: int | None) -> dict[str, Any]:
     return {
         "unit": data.unit,
         "classes": data.class_labels,
+        "positive": data.positive_number,
+        "strength": "connectivity" if data.explanations.connectivity is None else "correlation",
+        "calibrated_by": "" if data.predictions is None else " in the evaluation",
         "systems": [{"name": name, "colour": colours[name]} for name in known],
         "nodes": nodes,
         "n_nodes": graphs.n_nodes.tolist(),
@@ -158,6 +157,12 @@ def _payload(data: ReportData, layout: str, kept: int | None) -> dict[str, Any]:
     }
 
 
+def _told_apart(names: list[str]) -> list[str]:
+    """Names of nodes; those that several have with the number of the node."""
+    counts = pd.Series(names).value_counts()
+    return [name if counts[name] == 1 else f"{name} (node {i})" for i, name in enumerate(names)]
+
+
 def alike(data: ReportData) -> bool:
     """Whether a model weighs the same edges in every graph, whoever it is."""
     group = group_of(data) if len(data.graphs) > 1 else None
@@ -186,7 +191,9 @@ def _cell(value: Any) -> str:
 
 def _context(data: ReportData) -> dict[str, Any]:
     scores = own_scores(data)
-    tables = method_tables(data.results)
+    scored = scored_of(data)
+    tables = method_tables(data.results, data.missing)
+    run = None if data.predictions is None else _run_view(data)
     n_edges = data.graphs.n_edges
     nodes = sorted({int(data.graphs.n_nodes.min()), int(data.graphs.n_nodes.max())})
     right = None
@@ -195,12 +202,16 @@ def _context(data: ReportData) -> dict[str, Any]:
         right = float(np.nanmean(areas)) if np.isfinite(areas).any() else None
     removal = data.removal
     lead = scores.get("balanced_accuracy", Score(np.nan))
+    shown = [*scores, *(m for table in tables for m in table.metrics)]
+    n_subjects = len(np.unique(data.subjects))
     return {
         "title": data.title,
         "version": __version__,
         "written": datetime.now().strftime("%Y-%m-%d %H:%M"),
         "unit": data.unit,
         "n": len(data.graphs),
+        "n_subjects": n_subjects,
+        "person": "graph" if data.unit == "graph" else "subject",
         "n_sites": 0 if data.sites is None else len(np.unique(data.sites)),
         "nodes": " to ".join(map(str, nodes)),
         "node_word": "regions" if data.graphs.aligned else "nodes",
@@ -208,7 +219,9 @@ def _context(data: ReportData) -> dict[str, Any]:
         "aligned": data.graphs.aligned,
         "classes": data.class_labels,
         "labelled": bool((data.truth >= 0).any()),
-        "n_scored": int(data.scored.sum()),
+        "n_scored": 0 if scored is None else scored.n_subjects,
+        "run": run,
+        "missing": [str(task) for task in data.missing],
         "held_out": data.held_out is not None,
         "trained_on": data.trained_on and data.held_out is None,
         "counts": _counts(data),
@@ -217,13 +230,14 @@ def _context(data: ReportData) -> dict[str, Any]:
         "audit": [] if data.audit is None else list(data.audit),
         "audited": data.audit is not None,
         "metric_names": NAMES,
-        "method_tables": [_method_view(table) for table in tables],
+        "method_tables": [_method_view(table, data) for table in tables],
         "scores": {NAMES.get(name, name): score for name, score in scores.items()},
-        "meanings": meanings([*scores, *(m for table in tables for m in table.metrics)], data.class_labels),
-        "lead": None if np.isnan(lead.value) else lead,
+        "meanings": meanings(shown, data.class_labels, data.positive_number),
+        "lead": None if np.isnan(lead.value) or (run is not None and run["unfinished"]) else lead,
         "sites": site_rows(data),
         "calibration": calibration_bins(data),
-        "positive": data.class_labels[1] if len(data.classes) == 2 else "the predicted class",
+        "positive": data.class_labels[data.positive_number] if len(data.classes) == 2 else None,
+        "tangent": data.explanations.connectivity is not None,
         "explanation_auc": right,
         "removal": None
         if removal is None
@@ -239,7 +253,20 @@ def _context(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _method_view(table: Any) -> dict[str, Any]:
+def _run_view(data: ReportData) -> dict[str, Any]:
+    """What the page says of the evaluation whose predictions are scored."""
+    assert data.predictions is not None
+    first = data.predictions.iloc[0]
+    method = str(first["method"])
+    return {
+        "method": method,
+        "protocol": PROTOCOLS.get(str(first["protocol"]), str(first["protocol"])),
+        "tests": len(data.predictions[["split", "seed"]].drop_duplicates()),
+        "unfinished": any(task.method == method for task in data.missing),
+    }
+
+
+def _method_view(table: MethodTable, data: ReportData) -> dict[str, Any]:
     """A table of methods with the scale its intervals are drawn on."""
     lead = leading_metric(table.metrics)
     drawn = [rows[lead] for rows in table.rows.values() if lead in rows and not np.isnan(rows[lead].value)]
@@ -250,6 +277,7 @@ def _method_view(table: Any) -> dict[str, Any]:
     rows = [
         {
             "method": method,
+            "done": table.done[method],
             "lead": scores.get(lead, blank),
             "scores": [scores.get(m, blank) for m in table.metrics],
         }
@@ -259,6 +287,8 @@ def _method_view(table: Any) -> dict[str, Any]:
         "data": table.data,
         "protocol": table.protocol,
         "runs": table.runs,
+        "complete": table.complete,
+        "positive": None if table.positive is None else data.class_name(table.positive),
         "metrics": [NAMES.get(m, m) for m in table.metrics],
         "lead": NAMES.get(lead, lead),
         "scale": scale,

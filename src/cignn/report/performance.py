@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from cignn.evaluation.classification import BINS, METRICS, Coded, calibration_curve, code, weighted_scores
+from cignn.evaluation.classification import (
+    BINS,
+    METRICS,
+    Coded,
+    bin_numbers,
+    calibration_pairs,
+    code,
+    counted_by,
+    weighted_scores,
+)
 from cignn.evaluation.mixtures import refuse_mixtures
+from cignn.evaluation.resampling import Part, mean_scores
 from cignn.evaluation.statistics import corrected_interval
+from cignn.evaluation.tasks import MissingTask
 from cignn.report.curves import wilson
 from cignn.report.report_data import ReportData
 
@@ -39,10 +51,11 @@ UNSPREAD = "calibration_error"  # resampling inflates it: no interval
 MIN_TASKS = 3  # for an interval of their mean
 
 
-def meanings(metrics: Iterable[str], classes: list[str]) -> dict[str, str]:
-    """Name → what it says, of the metrics shown, in words for readers."""
-    two = len(classes) == 2
-    words = {"positive": classes[1] if two else "a class", "negative": classes[0] if two else "the others"}
+def meanings(metrics: Iterable[str], classes: list[str], positive: int = 1) -> dict[str, str]:
+    """Name → what it says, of the metrics shown, in words for readers; positive : number of that class."""
+    words = {"positive": "a class", "negative": "the others"}
+    if len(classes) == 2:
+        words = {"positive": classes[positive], "negative": classes[1 - positive]}
     shown = set(metrics)
     return {
         NAMES[m]: text.format(guess=1 / len(classes), **words) for m, text in MEANINGS.items() if m in shown
@@ -66,7 +79,11 @@ class Score(NamedTuple):
 
 
 class MethodTable(NamedTuple):
-    """Scores of methods on one data set by one protocol: rows method → metric → score, best first."""
+    """Scores of methods on one data set by one protocol: rows method → metric → score.
+
+    done : method → test sets it has scores of, of ``runs`` planned. The best method comes first where all
+    have all; else nothing is ranked, and methods stand in the order of the evaluation.
+    """
 
     data: str
     protocol: str
@@ -74,10 +91,17 @@ class MethodTable(NamedTuple):
     metrics: list[str]
     rows: dict[str, dict[str, Score]]
     failed: dict[str, int]
+    done: dict[str, int]
+    positive: Any = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every method has scores of every test set."""
+        return all(count == self.runs for count in self.done.values())
 
 
 class CalibrationBin(NamedTuple):
-    """Graphs whose probability lies in a bin: how often what was promised came true, with its interval."""
+    """Subjects whose probability lies in a bin: how often what was promised came true, with its interval."""
 
     low: float
     high: float
@@ -86,11 +110,12 @@ class CalibrationBin(NamedTuple):
     observed: Score
 
 
-def method_tables(results: pd.DataFrame | None) -> list[MethodTable]:
+def method_tables(results: pd.DataFrame | None, missing: Sequence[MissingTask] = ()) -> list[MethodTable]:
     """One table per data set and protocol of `evaluate`'s rows.
 
-    The interval of a mean over tasks is Student's, its variance corrected for training sets that overlap
-    (Nadeau and Bengio 2003) where the rows say how large they were.
+    missing : tasks without scores, of a run that has not ended or in which some failed. The interval of a
+    mean over tasks is Student's, its variance corrected for training sets that overlap (Nadeau and Bengio
+    2003) where the rows say how large they were.
     """
     if results is None or not len(results):
         return []
@@ -101,24 +126,35 @@ def method_tables(results: pd.DataFrame | None) -> list[MethodTable]:
     refuse_mixtures(own)
     own = own.assign(**{name: "" for name in ("data", "protocol") if name not in own})
     return [
-        _method_table(str(d), str(p), some) for (d, p), some in own.groupby(["data", "protocol"], sort=False)
+        _method_table(str(d), str(p), some, [m for m in missing if (m.data, m.protocol) == (str(d), str(p))])
+        for (d, p), some in own.groupby(["data", "protocol"], sort=False)
     ]
 
 
-def _method_table(data: str, protocol: str, rows: pd.DataFrame) -> MethodTable:
-    errors = rows[rows["metric"] == "error"]["method"].value_counts()
+def _method_table(
+    data: str, protocol: str, rows: pd.DataFrame, missing: Sequence[MissingTask]
+) -> MethodTable:
     scores = rows[rows["metric"] != "error"]
+    errors = rows[rows["metric"] == "error"]["method"].value_counts()
+    failed = {str(method): int(count) for method, count in errors.items()}
     present = list(scores["metric"].unique())
     metrics = [m for m in METRICS if m in present] + [m for m in present if m not in METRICS]
-    table = {
-        str(method): {str(metric): mean_interval(values) for metric, values in some.groupby("metric")}
-        for method, some in scores.groupby("method", sort=False)
-    }
+    names = list(dict.fromkeys([*rows["method"].astype(str), *(one.method for one in missing)]))
+    table: dict[str, dict[str, Score]] = {name: {} for name in names}
+    done = dict.fromkeys(names, 0)
+    for method, some in scores.groupby("method", sort=False):
+        by_metric = some.groupby("metric")
+        table[str(method)] = {str(metric): mean_interval(values) for metric, values in by_metric}
+        done[str(method)] = int(by_metric.size().max())
+    unrun = Counter(one.method for one in missing if not one.why.startswith("failed"))
+    runs = max((done[name] + failed.get(name, 0) + unrun[name] for name in names), default=0)
+    positive = rows["positive"].dropna().unique().tolist() if "positive" in rows else []
+    out = MethodTable(data, protocol, runs, metrics, table, failed, done, positive[0] if positive else None)
+    if not out.complete:
+        return out
     lead = leading_metric(metrics)
     order = sorted(table, key=lambda m: -np.nan_to_num(table[m].get(lead, Score(np.nan)).value, nan=-9))
-    runs = int(scores.groupby(["method", "metric"]).size().max()) if len(scores) else 0
-    failed = {str(method): int(count) for method, count in errors.items()}
-    return MethodTable(data, protocol, runs, metrics, {m: table[m] for m in order}, failed)
+    return out._replace(rows={m: table[m] for m in order})
 
 
 def leading_metric(metrics: list[str]) -> str:
@@ -149,18 +185,77 @@ def mean_interval(rows: pd.DataFrame) -> Score:
     return Score(float(values.mean()), max(lowest, ends.low), min(1.0, ends.high))
 
 
+class Scored(NamedTuple):
+    """Predictions that are scored: class numbers of which 1, of two, is the positive one.
+
+    task : (n,) number of the test set; one where a single model is scored. sites : (n,) or None.
+    """
+
+    coded: Coded
+    subject: np.ndarray  # (n,) numbers
+    task: np.ndarray
+    sites: np.ndarray | None
+
+    def take(self, where: np.ndarray) -> Scored:
+        """Return those where the mask (n,) is true."""
+        rows = np.flatnonzero(where)
+        c = self.coded
+        chances = None if c.probabilities is None else c.probabilities[rows]
+        coded = Coded(c.truth[rows], c.predicted[rows], chances, c.labels)
+        sites = None if self.sites is None else self.sites[rows]
+        return Scored(coded, self.subject[rows], self.task[rows], sites)
+
+    @property
+    def n_subjects(self) -> int:
+        """How many subjects were scored, however often."""
+        return len(np.unique(self.subject))
+
+
+def scored_of(data: ReportData) -> Scored | None:
+    """What is scored: the predictions of the evaluation, else the model on graphs it has not seen."""
+    positive = data.positive_number if len(data.classes) == 2 else None
+    numbers = np.arange(len(data.classes))
+    if data.predictions is None:
+        chosen = np.flatnonzero(data.scored)
+        if not len(chosen):
+            return None
+        coded = code(data.truth[chosen], data.predicted[chosen], numbers, data.probabilities[chosen])
+        sites = None if data.sites is None else data.sites[chosen]
+        subject = np.unique(data.subjects[chosen], return_inverse=True)[1]
+        return Scored(counted_by(coded, positive), subject, np.zeros(len(chosen), int), sites)
+    rows = data.predictions
+    number = {str(label): k for k, label in enumerate(data.classes.tolist())}
+    found = [[number.get(str(label), -1) for label in rows[name]] for name in ("y_true", "y_pred")]
+    truth, predicted = np.array(found, int)
+    if min(truth.min(), predicted.min()) < 0:
+        raise ValueError(
+            f"the evaluation and the model of the report have other classes; the model knows "
+            f"{', '.join(number)}; give a model of the same labels."
+        )
+    columns = [f"p_{label}" for label in data.classes.tolist()]
+    chances = None
+    if set(columns) <= set(rows) and rows[columns].notna().all(axis=None):
+        chances = rows[columns].to_numpy(float)
+    coded = counted_by(code(truth, predicted, numbers, chances), positive)
+    subject = np.unique(rows["subject"].to_numpy().astype(str), return_inverse=True)[1]
+    task = rows.groupby(["split", "seed"], sort=False).ngroup().to_numpy()
+    sites = rows["site"].to_numpy().astype(str) if "site" in rows and rows["site"].notna().all() else None
+    return Scored(coded, subject, task, sites)
+
+
 def own_scores(data: ReportData) -> dict[str, Score]:
-    """Scores of the reported model on its scored graphs; intervals by drawing graphs anew."""
-    chosen = np.flatnonzero(data.scored)
-    if len(chosen) < 2:
+    """Scores shown first, means over test sets; intervals by drawing subjects anew with all their scans."""
+    scored = scored_of(data)
+    if scored is None or scored.n_subjects < 2:
         return {}
-    coded = _coded(data, chosen)
-    rng = np.random.default_rng(0)
-    draws = rng.multinomial(len(chosen), np.full(len(chosen), 1 / len(chosen)), RESAMPLES)
-    values = weighted_scores(coded, np.ones((1, len(chosen))))
-    spread = weighted_scores(coded, draws.astype(float))
+    n = int(scored.subject.max()) + 1
+    tasks = [scored.take(scored.task == task) for task in np.unique(scored.task)]
+    parts = [Part(one.coded, one.subject, one.subject) for one in tasks]
+    draws = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), RESAMPLES)
+    values = mean_scores(parts, np.ones((1, n)))
+    spread = mean_scores(parts, draws.astype(float))
     out = {}
-    for name in METRICS:
+    for name in [m for m in METRICS if m in values]:
         usable = spread[name][~np.isnan(spread[name])]
         ends = (
             np.quantile(usable, [0.025, 0.975])
@@ -172,7 +267,7 @@ def own_scores(data: ReportData) -> dict[str, Score]:
 
 
 class SiteRow(NamedTuple):
-    """Scores of one site: n graphs scored, accuracy with its Wilson interval, balanced accuracy."""
+    """Scores of one site: n subjects scored, accuracy with its Wilson interval, balanced accuracy."""
 
     site: str
     n: int
@@ -181,51 +276,38 @@ class SiteRow(NamedTuple):
 
 
 def site_rows(data: ReportData) -> list[SiteRow]:
-    """Scores of the reported model at every site."""
-    if data.sites is None:
+    """Scores at every site, of the same predictions as `own_scores`."""
+    scored = scored_of(data)
+    if scored is None or scored.sites is None:
         return []
     rows = []
-    for site in np.unique(data.sites):
-        chosen = np.flatnonzero(data.scored & (data.sites == site))
-        if len(chosen):
-            scores = weighted_scores(_coded(data, chosen), np.ones((1, len(chosen))))
-            right = (data.truth == data.predicted)[chosen].mean()
-            rows.append(
-                SiteRow(
-                    str(site),
-                    len(chosen),
-                    share_of(right, len(chosen)),
-                    Score(float(scores["balanced_accuracy"][0])),
-                )
-            )
+    for site in np.unique(scored.sites):
+        here = scored.take(scored.sites == site)
+        n = len(here.subject)
+        scores = weighted_scores(here.coded, np.ones((1, n)))
+        right = share_of(scores["accuracy"][0], here.n_subjects)
+        rows.append(SiteRow(str(site), here.n_subjects, right, Score(float(scores["balanced_accuracy"][0]))))
     return rows
 
 
 def calibration_bins(data: ReportData, n_bins: int = BINS) -> list[CalibrationBin]:
-    """What came true of probabilities: of two classes the second's, of more the predicted one's."""
-    chosen = data.scored
-    if not chosen.any():
+    """What came true of probabilities: of two classes the positive one's, of more the predicted one's."""
+    scored = scored_of(data)
+    if scored is None or scored.coded.probabilities is None:
         return []
-    numbers = np.arange(len(data.classes))
-    curve = calibration_curve(data.truth[chosen], data.probabilities[chosen], numbers, n_bins)
-    return [
-        CalibrationBin(
-            int(k) / n_bins,
-            (int(k) + 1) / n_bins,
-            int(row["count"]),
-            float(row["probability"]),
-            share_of(row["frequency"], row["count"]),
-        )
-        for k, row in curve.iterrows()
-    ]
+    promised, came = calibration_pairs(scored.coded.truth, scored.coded.probabilities)
+    numbers = bin_numbers(promised, n_bins)
+    bins = []
+    for k in np.unique(numbers):
+        inside = np.flatnonzero(numbers == k)
+        n = len(np.unique(scored.subject[inside]))
+        ends = int(k) / n_bins, (int(k) + 1) / n_bins
+        observed = share_of(float(came[inside].mean()), n)
+        bins.append(CalibrationBin(*ends, n, float(promised[inside].mean()), observed))
+    return bins
 
 
 def share_of(share: float, n: float) -> Score:
     """A share of n with its 95 % Wilson interval."""
     ends = wilson(np.array(share, float), np.array(n, float))
     return Score(float(share), float(ends.low), float(ends.high))
-
-
-def _coded(data: ReportData, chosen: np.ndarray) -> Coded:
-    numbers = np.arange(len(data.classes))
-    return code(data.truth[chosen], data.predicted[chosen], numbers, data.probabilities[chosen])

@@ -18,8 +18,10 @@ from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.evaluation.classification import positive_class
 from cignn.evaluation.faithfulness import edge_ranks, probabilities_without
 from cignn.evaluation.findings import Audit
+from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 from cignn.nn.committee import Committee
@@ -48,7 +50,12 @@ class ReportData:
     removal : what becomes of the decision without the heaviest edges, or None
     held_out : (g,) bool, graphs the model was not trained on, or None where that is not known; only these
         are scored. trained_on : whether the model was trained on exactly these graphs
+    positive : the class, of two, that sensitivity and F1 are of; by default the second in sorted order
     results : rows of `evaluate`, or None; audit : findings, or None; demographics : table, or None
+    predictions : rows of `Store.predictions` of one method of these results, or None. With them the scores,
+        the calibration and the sites shown are those of the evaluation, every prediction by a model that had
+        not seen the subject; the model of this report then only explains
+    missing : tasks of the evaluation that have no scores: with any, methods are not ranked
     exclusions : lines on who was left out and why; colours : of the systems, as in the figures
     settings, facts : of the run, shown as tables
     """
@@ -61,6 +68,9 @@ class ReportData:
     held_out: np.ndarray | None = None
     trained_on: bool = False
     results: pd.DataFrame | None = None
+    predictions: pd.DataFrame | None = None
+    missing: Sequence[MissingTask] = ()
+    positive: Any = None
     audit: Audit | None = None
     demographics: pd.DataFrame | None = None
     exclusions: Sequence[str] = ()
@@ -83,6 +93,9 @@ class ReportData:
             raise ValueError(f"member_probabilities must be (members, {g}, {k}), got {shape}.")
         if self.held_out is not None and np.shape(self.held_out) != (g,):
             raise ValueError(f"held_out must have one truth per graph ({g}), got {np.shape(self.held_out)}.")
+        positive_class(self.classes, self.positive)  # says which classes there are
+        if self.predictions is not None and not len(self.predictions):
+            raise ValueError("predictions of the evaluation must have rows, got none; pass None instead.")
 
     @property
     def graphs(self) -> GraphSet:
@@ -90,16 +103,33 @@ class ReportData:
         return self.explanations.graphs
 
     @property
+    def subjects(self) -> np.ndarray:
+        """(g,) names of the subjects; without any each graph is its own."""
+        if "subject" not in self.graphs.meta:
+            return np.array([f"graph {i}" for i in range(len(self.graphs))])
+        return np.array([str(name) for name in self.graphs.meta["subject"]])
+
+    @property
     def unit(self) -> str:
-        """What a graph is: "subject" where it has the name of one, else "graph"."""
-        return "subject" if "subject" in self.graphs.meta else "graph"
+        """What a graph is: "subject" where each is of another one, else "scan"; without names "graph"."""
+        if "subject" not in self.graphs.meta:
+            return "graph"
+        return "scan" if len(set(self.subjects.tolist())) < len(self.graphs) else "subject"
 
     @property
     def names(self) -> list[str]:
-        """(g,) names of the graphs."""
-        if self.unit == "subject":
-            return [str(name) for name in self.graphs.meta["subject"]]
-        return [f"graph {i}" for i in range(len(self.graphs))]
+        """(g,) names of the graphs; scans of a subject are numbered."""
+        names = pd.Series(self.subjects)
+        if self.unit != "scan":
+            return names.tolist()
+        scan = names.groupby(names, sort=False).cumcount() + 1
+        return [f"{name} (scan {k})" for name, k in zip(names, scan, strict=True)]
+
+    @property
+    def positive_number(self) -> int:
+        """Number of the class, of two, that scores are of."""
+        label = positive_class(self.classes, self.positive)
+        return 1 if label is None else self.classes.tolist().index(label)
 
     @property
     def sites(self) -> np.ndarray | None:
@@ -148,6 +178,9 @@ def report_of(
     *,
     explanations: Explanations | None = None,
     held_out: np.ndarray | None = None,
+    predictions: pd.DataFrame | None = None,
+    missing: Sequence[MissingTask] = (),
+    positive: Any = None,
     class_names: Mapping[Any, str] | None = None,
     exclusions: Sequence[str] = (),
     title: str | None = None,
@@ -167,6 +200,10 @@ def report_of(
     explanations : of the graphs, from `make_explainer`, where the model has no ``explain`` of its own
     held_out : (g,) bool, graphs the model was not trained on; only these are scored. Classifiers of this
         package know by themselves what they were trained on; where nothing is known, nothing is scored
+    predictions : rows of `Store.predictions` of one method of ``results``: with them the scores, calibration
+        and sites shown are the evaluation's, and the model only explains
+    missing : tasks of the evaluation without scores; with any, methods are not ranked
+    positive : the class, of two, that sensitivity and F1 are of; by default the second in sorted order
     class_names : label → name, for instance ``{0: "TD", 1: "ASD"}``
     exclusions : lines on who was left out and why
     random_state : of the edges taken away by chance
@@ -176,10 +213,11 @@ def report_of(
         cohort = graphs if cohort is None else cohort
         if held_out is None and isinstance(model, CohortClassifier):
             held_out = ~model.trained_on(graphs)
+    given = graphs
     classifier, graphs = _as_graphs(model, graphs)
     if cohort is not None and len(cohort) != len(graphs):
         raise ValueError(
-            f"the cohort has {len(cohort)} subjects and there are {len(graphs)} graphs; give the same."
+            f"the cohort has {len(cohort)} scans and there are {len(graphs)} graphs; give the same."
         )
     if not len(graphs):
         raise ValueError("a report needs at least one graph to explain, got none.")
@@ -190,6 +228,8 @@ def report_of(
                 'make_explainer("gnn-explainer").fit(model, graphs).explain(graphs).'
             )
         explanations = classifier.explain(graphs)
+        if isinstance(model, CohortClassifier) and isinstance(given, Cohort):
+            explanations = explanations.with_connectivity(model.shown_connectivity(given))
     probabilities = np.asarray(classifier.predict_proba(graphs))
     if held_out is None and isinstance(classifier, GraphClassifier):
         seen = classifier.trained_on(graphs)
@@ -207,6 +247,9 @@ def report_of(
         None if all_seen or held_out is None else np.asarray(held_out, bool),
         trained_on=all_seen,
         results=results,
+        predictions=predictions,
+        missing=tuple(missing),
+        positive=positive,
         audit=audit,
         demographics=None if cohort is None else cohort.summary(dict(class_names or {})),
         exclusions=tuple(exclusions),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cignn._files import replacing
 from cignn.datasets.atlas import SYSTEMS
 
 if TYPE_CHECKING:
@@ -115,11 +116,11 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
     path = Path(path)
     if path.suffix and path.suffix.lower() not in FORMATS:
         raise ValueError(f"a figure can be saved as {', '.join(FORMATS)}, got {path.name!r}.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     with house_style():
         for target in [path] if path.suffix else [path.with_suffix(".pdf"), path.with_suffix(".png")]:
             undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}  # same data, same file
-            figure.savefig(target, dpi=DPI, metadata=undated.get(target.suffix.lower()))
+            with replacing(target) as new:
+                figure.savefig(new, dpi=DPI, metadata=undated.get(target.suffix.lower()))
     return figure
 
 

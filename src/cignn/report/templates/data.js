@@ -19,6 +19,7 @@ const GROUP = REPORT.group && {
   sets: REPORT.group.sets.map((set) => ({ ...set, weight: new Float32Array(bytes(set.weight)) })),
   deviation: new Float32Array(bytes(REPORT.group.deviation)),
   connectivity: new Float32Array(bytes(REPORT.group.connectivity)),
+  negligible: REPORT.group.negligible,
   usual: new Float32Array(bytes(REPORT.group.usual)),
   known: REPORT.group.known && new Uint8Array(bytes(REPORT.group.known)),
 };

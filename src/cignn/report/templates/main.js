@@ -27,7 +27,7 @@ function edgeTable() {
   columns.push({ label: "weight", numeric: true, value: (e) => all.weight[e], cell: (e) => bar(all.weight[e]), note: "mean over all" });
   columns.push({ label: "spread", numeric: true, value: (e) => GROUP.deviation[e], note: `standard deviation over ${REPORT.unit}s` });
   classes.forEach((set) => columns.push({ label: set.name, numeric: true, value: (e) => set.weight[e], note: `mean weight over the ${set.n} of this class` }));
-  columns.push({ label: "connectivity", numeric: true, value: (e) => GROUP.connectivity[e], note: "mean connectivity" });
+  columns.push({ label: REPORT.strength, numeric: true, value: (e) => GROUP.connectivity[e], note: `mean ${REPORT.strength}` });
   if (NODES.system) {
     columns.push({ label: "source system", value: (e) => systemName(NODES, s(e)) });
     columns.push({ label: "target system", value: (e) => systemName(NODES, t(e)) });
@@ -45,10 +45,10 @@ function subjectTable() {
   columns.push({ label: "predicted", value: (i) => REPORT.classes[SUBJECTS.predicted[i]] });
   if (SUBJECTS.truth) columns.push({ label: "prediction", value: (i) => (SUBJECTS.truth[i] < 0 ? "–" : SUBJECTS.truth[i] === SUBJECTS.predicted[i] ? "right" : "wrong") });
   const two = REPORT.classes.length === 2;
-  const chance = (i) => (two ? SUBJECTS.probability[i][1] : Math.max(...SUBJECTS.probability[i]));
-  columns.push({ label: two ? `probability of ${REPORT.classes[1]}` : "its probability", numeric: true, value: chance, cell: (i) => bar(chance(i)) });
+  const chance = (i) => (two ? SUBJECTS.probability[i][REPORT.positive] : Math.max(...SUBJECTS.probability[i]));
+  columns.push({ label: two ? `probability of ${REPORT.classes[REPORT.positive]}` : "its probability", numeric: true, value: chance, cell: (i) => bar(chance(i)) });
   if (SUBJECTS.members) {
-    const said = (i) => SUBJECTS.members[i].map((member) => (two ? member[1] : member[SUBJECTS.predicted[i]]));
+    const said = (i) => SUBJECTS.members[i].map((member) => (two ? member[REPORT.positive] : member[SUBJECTS.predicted[i]]));
     columns.push({ label: "range of members", numeric: true, value: (i) => Math.max(...said(i)) - Math.min(...said(i)), note: "largest minus least probability in the committee" });
   }
   if (SUBJECTS.held_out) columns.push({ label: "trained on", value: (i) => (SUBJECTS.held_out[i] ? "no" : "yes") });

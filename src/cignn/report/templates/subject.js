@@ -57,12 +57,12 @@ function probabilitySection(i) {
 
 function calibrationWords(i) {
   const two = REPORT.classes.length === 2;
-  const given = two ? SUBJECTS.probability[i][1] : Math.max(...SUBJECTS.probability[i]);
+  const given = two ? SUBJECTS.probability[i][REPORT.positive] : Math.max(...SUBJECTS.probability[i]);
   const bin = REPORT.calibration.find(([low, high]) => given >= low && (given < high || high >= 1));
   if (!bin) return REPORT.calibration.length ? `No ${REPORT.unit} that was scored had a probability near ${number(given)}: how far to trust it is not known.` : "";
   const [low, high, n, value, from, to] = bin;
-  const what = two ? `were ${REPORT.classes[1]}` : "were what was predicted";
-  return `Calibration: of the ${n} scored ${REPORT.unit}s with a probability ${two ? `of ${REPORT.classes[1]} ` : ""}between ${number(low, 1)} and ${number(high, 1)}, ${Math.round(100 * value)} % ${what} (95 % interval ${Math.round(100 * from)} to ${Math.round(100 * to)} %).`;
+  const what = two ? `were ${REPORT.classes[REPORT.positive]}` : "were what was predicted";
+  return `Calibration${REPORT.calibrated_by}: of the ${n} scored ${REPORT.unit === "graph" ? "graphs" : "subjects"} with a probability ${two ? `of ${REPORT.classes[REPORT.positive]} ` : ""}between ${number(low, 1)} and ${number(high, 1)}, ${Math.round(100 * value)} % ${what} (95 % interval ${Math.round(100 * from)} to ${Math.round(100 * to)} %).`;
 }
 
 function removalSection(i) {
@@ -89,7 +89,7 @@ function edgeSections(i, nodes, edges) {
       weight,
       mean: known ? mean[id] : null,
       deviation: known ? GROUP.deviation[id] : null,
-      z: known && GROUP.deviation[id] > edges.step ? (weight - mean[id]) / GROUP.deviation[id] : NaN,
+      z: known && GROUP.deviation[id] > Math.max(edges.step, GROUP.negligible) ? (weight - mean[id]) / GROUP.deviation[id] : NaN,
       connectivity: edges.c[e],
       unusual: known && GROUP.usual[id] > 1e-6 ? (edges.c[e] - GROUP.connectivity[id]) / GROUP.usual[id] : NaN,
     };
@@ -116,8 +116,8 @@ function edgeSections(i, nodes, edges) {
     columns.push({ label: "group mean", numeric: true, value: (row) => row.mean });
     columns.push({ label: "z", numeric: true, value: (row) => row.z, digits: 1, note: "distance from the group's mean in its standard deviations; none where all weights are alike" });
   }
-  if (REPORT.weighted) columns.push({ label: "connectivity", numeric: true, value: (row) => row.connectivity });
-  if (REPORT.weighted && GROUP) columns.push({ label: "its z", numeric: true, value: (row) => row.unusual, digits: 1, note: "distance of this connectivity from the group's mean in its standard deviations" });
+  if (REPORT.weighted) columns.push({ label: REPORT.strength, numeric: true, value: (row) => row.connectivity });
+  if (REPORT.weighted && GROUP) columns.push({ label: "its z", numeric: true, value: (row) => row.unusual, digits: 1, note: `distance of this ${REPORT.strength} from the group's mean in its standard deviations` });
   if (nodes.system) columns.push({ label: "systems", value: (row) => row.systems.join(" – ") });
   const holder = element("div", { id: "one-table" });
   const sort = [columns.findIndex((column) => column.label === "weight"), false];

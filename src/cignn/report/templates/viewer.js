@@ -34,7 +34,7 @@ class Viewer {
     const names = element("label", {}, this.names, "names of the busiest");
     controls.append(element("div", { class: "chips no-print" }, names));
     if (REPORT.weighted) {
-      controls.append(element("p", { class: "legend" }, key("plus", "positive connectivity"), key("minus", "negative")));
+      controls.append(element("p", { class: "legend" }, key("plus", `positive ${REPORT.strength}`), key("minus", "negative")));
     }
     controls.append(element("p", { class: "quiet no-print", id: `${id}-keys` }, KEYS));
     this.said = element("p", { class: "unseen said", role: "status", "aria-live": "polite" });
@@ -201,7 +201,7 @@ class Viewer {
       const { node, edge } = this.hover;
       const { s, t, w, c } = this.edges;
       const { names } = this.nodes;
-      this.tip.textContent = node !== undefined ? this.nodeWords(node) : `${names[s[edge]]} – ${names[t[edge]]}: weight ${number(w[edge])}${REPORT.weighted ? `, connectivity ${number(c[edge])}` : ""}`;
+      this.tip.textContent = node !== undefined ? this.nodeWords(node) : `${names[s[edge]]} – ${names[t[edge]]}: weight ${number(w[edge])}${REPORT.weighted ? `, ${REPORT.strength} ${number(c[edge])}` : ""}`;
       this.tip.hidden = false;
       this.tip.style.left = `${Math.max(4, Math.min(x + 14, box.width - this.tip.offsetWidth - 4))}px`;
       this.tip.style.top = `${Math.max(4, y - this.tip.offsetHeight - 12)}px`;
