@@ -718,7 +718,7 @@ def test_dropped_rois_take_their_truth_along() -> None:
             {"constant_rois": "ignore"},
             "constant_rois must be one of raise, drop_subject, drop_roi, zero, got",
         ),
-        ({"min_length": 1}, "min_length must be at least 2"),
+        ({"min_length": 1}, "min_length must be a whole number of at least 2"),
         ({"kind": "graphs"}, "kind must be series or matrices"),
         ({"label": "diagnosis"}, "has no column 'diagnosis', got participant_id, label.*label=None"),
         ({"kind": "matrices"}, "has no folder matrices/ with one file"),

@@ -183,7 +183,7 @@ def test_digest_tells_cohorts_apart(other: Callable[[Cohort], Cohort]) -> None:
             {"series": None, "matrices": [np.zeros((R, R)), np.zeros((4, 4)), np.zeros((R, R))]},
             r"same number of ROIs, most have shape \(5, 5\), matrix 1 has \(4, 4\); use the same atlas",
         ),
-        ({"series": None, "matrices": [[["a"]]]}, r"matrices must be numbers, \(subjects, ROIs, ROIs\)"),
+        ({"series": None, "matrices": [[["a"]]]}, "matrices must hold real numbers, got <U1"),
         ({"series": [np.zeros((9, R)), np.zeros((9, 4))]}, r"same number of ROIs, got \[4, 5\]"),
         ({"series": [np.zeros(9)]}, r"series 0 must be \(time points, ROIs\)"),
         ({"y": [0, 1]}, r"y must have one entry per subject \(12\)"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,10 +33,10 @@ def read_pyg(data: Iterable[Data]) -> Columns:
     return Columns(
         np.concatenate(edges),
         np.repeat(np.arange(len(graphs)), sizes),
-        _stacked_features(rest["x"]),
+        _stacked_features(rest["x"], sizes),
         _one_label_each(rest["y"]),
-        _stacked(rest["edge_weight"]),
-        _stacked(rest["edge_truth"]),
+        _stacked(rest["edge_weight"], "edge_weight", [len(pairs) for pairs in edges], "edge"),
+        _stacked(rest["edge_truth"], "edge_truth", [len(pairs) for pairs in edges], "edge"),
     )
 
 
@@ -69,6 +69,8 @@ def _checked_size(graph: Data, i: int) -> int:
         )
     if index.ndim != 2 or len(index) != 2:
         raise ValueError(f"edge_index of graph {i} must be (2, edges), got shape {tuple(index.shape)}.")
+    if index.dtype.is_floating_point or index.dtype.is_complex or index.dtype == torch.bool:
+        raise ValueError(f"edge_index of graph {i} must hold whole node numbers, got {index.dtype}.")
     size = int(graph.num_nodes or 0)
     if not size:
         raise ValueError(f"graph {i} has no nodes; drop it.")
@@ -98,15 +100,27 @@ def _array(value: Any) -> np.ndarray:
     return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
 
 
-def _stacked(values: list[np.ndarray] | None) -> np.ndarray | None:
-    return None if values is None else np.concatenate([value.ravel() for value in values])
+def _stacked(
+    values: list[np.ndarray] | None, name: str, lengths: Sequence[int], thing: str
+) -> np.ndarray | None:
+    """All values in a row; every graph has its own number of them, or they would go to other graphs."""
+    if values is None:
+        return None
+    for i, (value, length) in enumerate(zip(values, lengths, strict=True)):
+        if value.size != length:
+            raise ValueError(
+                f"{name} of graph {i} must have one entry per {thing} ({length}), got {value.size}."
+            )
+    return np.concatenate([value.ravel() for value in values])
 
 
-def _stacked_features(values: list[np.ndarray] | None) -> np.ndarray | None:
+def _stacked_features(values: list[np.ndarray] | None, sizes: np.ndarray) -> np.ndarray | None:
     if values is None:
         return None
     rows = [value[:, None] if value.ndim == 1 else value for value in values]
     for i, value in enumerate(rows):
+        if value.ndim and len(value) != sizes[i]:
+            raise ValueError(f"x of graph {i} must have one row per node ({sizes[i]}), got {len(value)}.")
         if value.ndim != 2:
             raise ValueError(f"x of graph {i} must be (nodes, features), got shape {value.shape}.")
         if value.shape[1:] != rows[0].shape[1:]:

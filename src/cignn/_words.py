@@ -7,11 +7,12 @@ from difflib import get_close_matches
 from typing import Any
 
 MOST = 5  # names in a message
+LONGEST = 120  # letters of each
 
 
 def name_some(names: Iterable[Any], most: int = MOST) -> str:
     """Name the first few, then say how many more there are."""
-    words = [str(name) for name in names]
+    words = [word if len(word := str(name)) <= LONGEST else f"{word[:40]}…" for name in names]
     more = len(words) - most
     return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")
 

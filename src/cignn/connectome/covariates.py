@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,18 @@ class CovariateColumn(NamedTuple):
     def of(cls, name: str, column: pd.Series) -> CovariateColumn:
         """Learn the coding of one column of the training cohort."""
         if pd.api.types.is_numeric_dtype(column):
-            mean, std = float(column.mean()), float(column.std(ddof=0))
+            known = column.dropna().to_numpy(np.float64)
+            mean, std = (known.mean(), known.std()) if len(known) else (0.0, 0.0)
             if not np.isfinite(std):
-                mean = std = 0.0
-            return cls(name, None, np.array([mean]), std)
+                raise ValueError(
+                    f"{name} has no mean and spread (infinite or huge values); correct it or leave it out."
+                )
+            if std == 0:
+                _say_left_out(name)
+            return cls(name, None, np.array([mean]), float(std))
         levels = sorted(column.dropna().unique())
+        if len(levels) < 2:
+            _say_left_out(name)
         coded = column.dropna().to_numpy()[:, None] == np.array(levels[1:], object)
         return cls(name, levels, coded.mean(0) if len(coded) else np.zeros(0), 1.0)
 
@@ -48,3 +56,9 @@ class CovariateColumn(NamedTuple):
         values = values.astype(np.float64)
         values[absent] = 0
         return values
+
+
+def _say_left_out(name: str) -> None:
+    warnings.warn(
+        f"{name} does not vary in the training cohort; it is left out of the covariates.", stacklevel=5
+    )

@@ -13,12 +13,13 @@ import pandas as pd
 
 from cignn._random import RandomState, as_generator
 from cignn._words import name_some
+from cignn.datasets.arrays import read_npz
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.cohort_checks import checks_from, logger
 from cignn.datasets.cohort_files import checked, read_many
-from cignn.datasets.cohort_npz import read_arrays
-from cignn.datasets.participants import numbers, tidy
+from cignn.datasets.participants import numbers, tidy, tidy_sex
+from cignn.datasets.reading import all_named, named, regular
 from cignn.datasets.tables import read_table
 
 SELECTIONS = (None, "paper", "paper-balanced", "quality")
@@ -36,6 +37,8 @@ _MERGED = {
     "UM_2": "UM",
 }
 _NO_VALUE = -9999
+_STACKED = ("data", "lengths", "file_id", "label_asd", "site")  # arrays of all subjects in one file
+_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,9})$")  # of a subject, at the end of its file id
 
 
 def load_abide(
@@ -96,13 +99,12 @@ def load_abide(
     rules = checks_from({"constant_rois": constant_rois, "one_class": "keep"} | checks)
     if selection not in SELECTIONS:
         raise ValueError(f"selection must be None, paper, paper-balanced or quality, got {selection!r}.")
-    path = Path(path)
+    path = named(path)
     if download:
         _download(path, atlas, pipeline, filtered, global_signal, verbose)
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; pass download=True to fetch ABIDE into it.")
-    if path.is_file() or (path / "ts_aal.npz").is_file():
-        file = path if path.is_file() else path / "ts_aal.npz"
+    if not path.is_dir() or (path / "ts_aal.npz").exists():
+        file = path / "ts_aal.npz" if path.is_dir() else path
+        file = regular(file, "pass download=True to fetch ABIDE into a folder")
         ids, stack, known = _read_stacked(file)
         folder = file.parent
     else:
@@ -143,21 +145,30 @@ def _download(
 
 def _read_stacked(path: Path) -> tuple[list[str], SeriesStack, pd.DataFrame]:
     """File ids, series, and what the file itself says of the subjects."""
-    arrays = read_arrays(path)
-    lacking = [name for name in ("data", "lengths", "file_id", "label_asd", "site") if name not in arrays]
+    arrays = read_npz(path)
+    lacking = [name for name in _STACKED if name not in arrays]
     if lacking:
         raise ValueError(f"{path} has no array '{lacking[0]}', got {', '.join(arrays)}; get the file again.")
-    table = pd.DataFrame({"DX_GROUP": 2 - arrays["label_asd"].astype(int), "SITE_ID": arrays["site"]})
     try:
         stack = SeriesStack(arrays["data"], arrays["lengths"])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    return arrays["file_id"].tolist(), stack, table
+    for name in _STACKED[2:]:
+        if arrays[name].shape != (len(stack),):
+            shape = arrays[name].shape
+            raise ValueError(f"{path}: '{name}' must be ({len(stack)},) as lengths, got shape {shape}.")
+    ids, asd = arrays["file_id"].astype(str), arrays["label_asd"]
+    odd = ~np.isin(asd, (0, 1))
+    if odd.any():
+        got = [f"{value} for {one}" for one, value in zip(ids[odd], asd[odd], strict=True)]
+        raise ValueError(f"{path}: label_asd must be 1 (ASD) or 0 (TD), got {name_some(got)}; correct them.")
+    table = pd.DataFrame({"DX_GROUP": 2 - asd.astype(int), "SITE_ID": arrays["site"].astype(str)})
+    return ids.tolist(), stack, table
 
 
 def _read_files(folder: Path, atlas: str, n_jobs: int | None, verbose: int) -> tuple[list[str], SeriesStack]:
     tail = f"_rois_{atlas}.1D"
-    files = sorted(folder.rglob(f"*{tail}"))
+    files = all_named(folder.rglob(f"*{tail}"))
     if not files:
         have = sorted({p.name.rsplit("_rois_", 1)[1][:-3] for p in folder.rglob("*_rois_*.1D")})
         also = f", only files of the atlases {', '.join(have)}; pass atlas=" if have else ""
@@ -181,7 +192,7 @@ def _phenotype(
     given: str | Path | None, folder: Path, ids: list[str], known: pd.DataFrame | None
 ) -> pd.DataFrame:
     """One row per subject, in their order, from the phenotype table; without one, what is ``known``."""
-    codes = [int(found.group(1)) if (found := re.search(r"(\d+)$", one)) else -1 for one in ids]
+    codes = [int(found.group(1)) if (found := _NUMBER.search(one)) else -1 for one in ids]
     places = sorted(folder.rglob("[Pp]henotypic*.csv"))
     for above in list(folder.resolve().parents)[:2]:  # PCP's files lie below pipeline and strategy
         places += sorted(above.glob("[Pp]henotypic*.csv"))
@@ -196,7 +207,11 @@ def _phenotype(
     for column in ("SUB_ID", "DX_GROUP", "SITE_ID"):
         if column not in table:
             raise ValueError(f"{path} has no column {column}; give ABIDE's phenotype table with phenotype=.")
-    table = table.apply(tidy).drop_duplicates("SUB_ID").set_index("SUB_ID", drop=False)
+    table = table.apply(tidy)
+    twice = table[["SUB_ID", "DX_GROUP"]].drop_duplicates()["SUB_ID"]
+    if (again := twice[twice.duplicated()]).size:
+        raise ValueError(f"{path}: SUB_ID {name_some(again)} has two different DX_GROUP; keep one line.")
+    table = table.drop_duplicates("SUB_ID").set_index("SUB_ID", drop=False)
     unknown = [one for one, code in zip(ids, codes, strict=True) if code not in table.index]
     if unknown:
         raise ValueError(
@@ -210,6 +225,9 @@ def _phenotype(
             f"{path}: DX_GROUP must be 1 (ASD) or 2 (TD), got {got} for {whom}; correct it or take these "
             "files away."
         )
+    if known is not None and (apart := (known["DX_GROUP"] != table["DX_GROUP"]).to_numpy()).any():
+        whom = name_some(np.asarray(ids)[apart])
+        raise ValueError(f"{path}: DX_GROUP is not what label_asd says of {whom}; correct one of them.")
     for column in ("AGE_AT_SCAN", "func_mean_fd"):
         if column in table:
             table[column] = numbers(table[column], column, ids, str(path))
@@ -220,8 +238,8 @@ def _covariates(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     out = pd.DataFrame(index=table.index)
     for name, column in (("age", "AGE_AT_SCAN"), ("sex", "SEX"), ("mean_fd", "func_mean_fd")):
         if column in table:
-            values = pd.to_numeric(table[column]).replace(_NO_VALUE, np.nan)
-            out[name] = values.map({1: "M", 2: "F"}) if name == "sex" else values
+            values = table[column].replace(_NO_VALUE, np.nan)
+            out[name] = tidy_sex(values.replace({1: "M", 2: "F"})) if name == "sex" else values
     for column in columns:
         if column not in table:
             raise ValueError(f"the phenotype table has no column {column!r}; change columns=.")

@@ -67,6 +67,8 @@ class Atlas:
             array = np.asarray(value, kind)
             if array.shape != shape:
                 raise ValueError(f"atlas {name} must have shape {shape}, got {array.shape}.")
+            if kind is float and np.isinf(array).any():
+                raise ValueError(f"atlas {name} must be finite, got infinite ones.")
             object.__setattr__(self, name, array)
 
     def __len__(self) -> int:
@@ -118,7 +120,10 @@ class Atlas:
             systems = words.where(~words.str.lower().isin(MISSING), NO_SYSTEM).to_numpy(str)
         if colours is None:
             colours = {s: c for s, c in SYSTEMS.items() if systems is not None and s in systems}
-        return cls(names.tolist(), coordinates, systems, dict(colours))
+        try:
+            return cls(names.tolist(), coordinates, systems, dict(colours))
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from None
 
     @classmethod
     def from_labels(cls, labels: Any, names: Sequence[str] | None = None) -> Atlas:

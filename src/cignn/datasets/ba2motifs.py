@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cignn.datasets.arrays import read_npz
+from cignn.datasets.reading import named, regular
 from cignn.graphs import GraphSet
 
 _NODES = 25
@@ -28,10 +30,9 @@ def load_ba2motifs(path: str | Path) -> GraphSet:
     GraphSet of g graphs. Self-loops are dropped (40 graphs of the published file have one, in place of the
     edge that should attach their motif).
     """
-    path = Path(path)
+    path = named(path)
     path = path / "ba2motifs.npz" if path.is_dir() else path
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; give ba2motifs.npz or the folder that holds it.")
+    path = regular(path, "give ba2motifs.npz or the folder that holds it")
     file = _read(path)
     truth = (file["adj"] != 0) & _MOTIF & _MOTIF[:, None]
     try:
@@ -42,16 +43,12 @@ def load_ba2motifs(path: str | Path) -> GraphSet:
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays adj, x and y, their kinds and shapes checked."""
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {name: np.asarray(file[name]) for name in _SHAPES if name in file}
-    except Exception as error:  # foreign bytes make numpy, zipfile and zlib raise nearly anything
-        remedy = _REMEDY
-        if path.suffix in (".pkl", ".pickle"):
-            remedy = (
-                "a pickle may run any program: write its arrays with np.savez('ba2motifs.npz', adj=, x=, y=)"
-            )
-        raise ValueError(f"{path} is not a readable .npz file of numbers; {remedy}.") from error
+    if path.suffix in (".pkl", ".pickle"):
+        raise ValueError(
+            f"{path} is not a readable .npz file of numbers; a pickle may run any program: write its arrays "
+            "with np.savez('ba2motifs.npz', adj=, x=, y=)."
+        )
+    arrays = read_npz(path, only=_SHAPES, remedy=_REMEDY)
     if arrays.get("y", np.empty(0)).shape[1:] == (2,) and (np.sort(arrays["y"], axis=1) == [0, 1]).all():
         arrays["y"] = arrays["y"].argmax(1)
     missing = [name for name in _SHAPES if name not in arrays]

@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 
 from cignn._storage import positions
+from cignn._words import name_some
 from cignn.datasets.atlas import Atlas, places_of
+from cignn.datasets.tables import check_finite_column, repeated
 
 
 class Subject(NamedTuple):
@@ -33,8 +35,8 @@ class SeriesStack(Sequence):
     """
 
     def __init__(self, values: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None = None) -> None:
-        self.values = np.asarray(values, np.float32)
-        self.lengths = np.asarray(lengths, np.int64)
+        self.values = as_float32(values, "series")
+        self.lengths = _as_lengths(lengths)
         if self.values.ndim != 2 or self.lengths.ndim != 1:
             shape = f"{self.values.shape} and {self.lengths.shape}"
             raise ValueError(
@@ -43,6 +45,8 @@ class SeriesStack(Sequence):
         if starts is None and (self.lengths.sum() != len(self.values) or (self.lengths < 0).any()):
             total = self.lengths.sum()
             raise ValueError(f"lengths must add up to the {len(self.values)} time points, got {total}.")
+        if not self.values.shape[1]:
+            raise ValueError(f"series need at least one ROI, got shape {self.values.shape}.")
         self.starts = np.cumsum(self.lengths) - self.lengths if starts is None else starts
 
     @classmethod
@@ -53,7 +57,7 @@ class SeriesStack(Sequence):
         if isinstance(series, np.ndarray) and series.ndim == 3:
             n, t, n_rois = series.shape
             return cls(series.reshape(n * t, n_rois), np.full(n, t))
-        arrays = [np.asarray(one) for one in series]
+        arrays = [as_float32(one, f"series {i}") for i, one in enumerate(series)]
         for i, one in enumerate(arrays):
             if one.ndim != 2:
                 raise ValueError(f"series {i} must be (time points, ROIs), got shape {one.shape}.")
@@ -61,7 +65,7 @@ class SeriesStack(Sequence):
         if len(widths) > 1:
             raise ValueError(f"all series must have the same number of ROIs, got {widths}.")
         lengths = np.array([len(one) for one in arrays], np.int64)
-        values = np.empty((lengths.sum(), widths[0] if widths else 0), np.float32)
+        values = np.empty((lengths.sum(), widths[0] if widths else 1), np.float32)
         for one, start, length in zip(arrays, np.cumsum(lengths) - lengths, lengths, strict=True):
             values[start : start + length] = one
         return cls(values, lengths)
@@ -139,7 +143,7 @@ class Cohort:
         for name, column in (("y", self.y), ("sites", self.sites), ("subjects", self.subjects)):
             if column is not None and column.shape != (n,):
                 raise ValueError(f"{name} must have one entry per subject ({n}), got shape {column.shape}.")
-        self.covariates = _as_table(covariates, n)
+        self.covariates = _as_table(covariates, self.subjects)
         self.atlas = atlas
         if atlas is not None and len(atlas) != self.n_rois:
             raise ValueError(
@@ -310,6 +314,30 @@ class Cohort:
         return write_npz(self, path)
 
 
+def as_float32(values: Any, what: str) -> np.ndarray:
+    """Real numbers as float32, infinite where it cannot hold them; complex ones, dates and words are none."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O":  # Python's own numbers, or lists that are not alike
+            array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{what} must be an array of numbers.") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{what} must hold real numbers, got {array.dtype}.")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32, copy=False)
+
+
+def _as_lengths(lengths: Any) -> np.ndarray:
+    given = np.asarray(lengths)
+    with np.errstate(invalid="ignore"):
+        whole = given.astype(np.int64) if given.dtype.kind in "iuf" or not given.size else None
+    if whole is None or (whole != given).any():
+        got = name_some(np.ravel(given), 3)
+        raise ValueError(f"lengths must be whole numbers of time points, got {got}.")
+    return whole
+
+
 def _numbered(n_rois: int) -> list[str]:
     return [f"ROI-{i:03d}" for i in range(1, n_rois + 1)]
 
@@ -323,11 +351,8 @@ def _as_matrices(matrices: Any) -> np.ndarray:
             f"all matrices must have the same number of ROIs, most have shape {usual}, matrix {odd} has "
             f"{shapes[odd]}; use the same atlas."
         )
-    try:
-        stacked = np.asarray(matrices, np.float32)
-    except (TypeError, ValueError):
-        raise ValueError("matrices must be numbers, (subjects, ROIs, ROIs).") from None
-    if stacked.ndim != 3 or stacked.shape[1] != stacked.shape[2]:
+    stacked = as_float32(matrices, "matrices")
+    if stacked.ndim != 3 or stacked.shape[1] != stacked.shape[2] or not stacked.shape[1]:
         raise ValueError(f"matrices must be (subjects, ROIs, ROIs), got shape {stacked.shape}.")
     own = np.arange(stacked.shape[1])
     infinite = ~np.isfinite(stacked[:, own, own])  # Fisher's z of 1; nothing reads the diagonal
@@ -350,12 +375,20 @@ def _word(site: Any) -> str:
     return str(int(site)) if isinstance(site, float) and site.is_integer() else str(site)
 
 
-def _as_table(covariates: Any, n: int) -> pd.DataFrame:
+def _as_table(covariates: Any, subjects: np.ndarray) -> pd.DataFrame:
+    n = len(subjects)
     if covariates is None:
         return pd.DataFrame(index=range(n))
-    table = pd.DataFrame(covariates)
+    try:
+        table = pd.DataFrame(covariates)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"covariates must be a table or columns of equal length ({error}).") from None
     if len(table) != n:
         raise ValueError(f"covariates must have one row per subject ({n}), got {len(table)}.")
+    if twice := repeated(table.columns):
+        raise ValueError(f"covariates have the column {twice} more than once; keep or rename one.")
+    for name in table:
+        check_finite_column(table[name].reset_index(drop=True), str(name), subjects, "covariates")
     return table.reset_index(drop=True)
 
 

@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._checks import whole
 from cignn._words import name_some, nearest
 from cignn.datasets.cohort import Cohort, SeriesStack
+from cignn.datasets.likeness import near_duplicates
 from cignn.datasets.tables import MISSING, NO_VALUES
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN_SITE = "unknown"
+LONGEST_ID = 200  # letters: files are named by ids, with more behind them
+_EXACT = 2**53  # whole numbers below this survive a float
+MOST_CLASSES, FEWEST_MEMBERS = 12, 10  # see `refuse_scores`
 ROUNDING = 1e-4  # asymmetry of a matrix, relative to its largest value, that counts as rounding
 
 
@@ -31,6 +36,7 @@ class Checks:
     min_length: int = 30
     asymmetric: str = "raise"
     duplicates: str = "raise"
+    near_duplicates: str = "warn"
     missing_labels: str = "raise"
     missing_sites: str = "raise"
     one_class: str = "raise"
@@ -43,8 +49,7 @@ class Checks:
             if field.name in ACTIONS and value not in ACTIONS[field.name]:
                 allowed = ", ".join(ACTIONS[field.name])
                 raise ValueError(f"{field.name} must be one of {allowed}, got {value!r}.")
-        if self.min_length < 2:
-            raise ValueError(f"min_length must be at least 2 time points, got {self.min_length}.")
+        whole("min_length", self.min_length, 2)
 
 
 ACTIONS = {
@@ -53,6 +58,7 @@ ACTIONS = {
     "short_series": ("raise", "drop_subject", "keep"),
     "asymmetric": ("raise", "drop_subject", "symmetrise"),
     "duplicates": ("raise", "keep_first", "keep"),
+    "near_duplicates": ("raise", "warn", "drop_subject", "keep_first", "keep"),
     "missing_labels": ("raise", "drop_subject", "keep"),
     "missing_sites": ("raise", "drop_subject", "own_site"),
     "one_class": ("raise", "keep"),
@@ -73,7 +79,8 @@ def checks_from(options: Mapping[str, Any]) -> Checks:
 def check_cohort(cohort: Cohort, **options: Any) -> Cohort:
     """Look for what makes a cohort unfit to learn from; return it, repaired as the options say.
 
-    Every problem found whose option is "raise" (the default of all) becomes one line of one ValueError.
+    Every problem found whose option is "raise" (the default of nearly all) becomes one line of one
+    ValueError.
 
     Parameters
     ----------
@@ -86,6 +93,10 @@ def check_cohort(cohort: Cohort, **options: Any) -> Cohort:
     asymmetric : matrices that differ from their transpose by more than rounding: "raise", "drop_subject" or
         "symmetrise" (the mean of both triangles; where one triangle is empty, the other one)
     duplicates : an id that stands twice, or identical data under two ids: "raise", "keep_first" or "keep"
+    near_duplicates : practically the same scan under two ids (connectivity that correlates above 0.7 where
+        that of strangers does by 0): "raise", "warn" (the default here: they are named and kept),
+        "drop_subject" (both are dropped: nobody knows whose scan it is), "keep_first" or "keep". Looked for
+        among 20 subjects or more with at least 10 ROIs
     missing_labels : subjects without a label: "raise", "drop_subject" or "keep"
     missing_sites : subjects without a site where others have one: "raise", "drop_subject" or "own_site" (they
         become the site "unknown"); where nobody has one the cohort has no sites
@@ -116,7 +127,9 @@ def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort
         elif action in ("drop_subject", "keep_first"):
             drop[found] = True
             logger.info("%s: %s (%s=%r)", "dropped", line, option, action)
-        return action not in ("raise", "drop_subject", "keep_first", "keep")
+        elif action == "warn":
+            logger.warning("%s; %s.", line, remedy(option))
+        return action not in ("raise", "drop_subject", "keep_first", "keep", "warn")
 
     def these(found: np.ndarray) -> str:
         return name_some(cohort.subjects[found])
@@ -144,6 +157,11 @@ def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort
         mirror = act("asymmetric", askew, f"matrices are not symmetric in {these(askew)}")
         mirror |= bool((gap > 0).any())
 
+    wordy = np.char.str_len(cohort.subjects) > LONGEST_ID
+    if wordy.any():
+        problems.append(
+            f"ids of more than {LONGEST_ID} letters, too long for names of files: {these(wordy)}."
+        )
     twice = pd.Series(cohort.subjects).duplicated(keep=False).to_numpy()
     repeated = pd.Series(cohort.subjects).duplicated().to_numpy()
     act("duplicates", repeated, f"the same id stands more than once for {these(repeated)}")
@@ -152,11 +170,16 @@ def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort
     again[[later for _, later in pairs]] = True
     names = [f"{cohort.subjects[first]} = {cohort.subjects[later]}" for first, later in pairs]
     act("duplicates", again, f"identical data under two ids: {name_some(names)}")
+    if checks.near_duplicates != "keep" and not bad.any():
+        alike = near_duplicates(cohort)
+        alike = alike[~again[alike["first"]] & ~again[alike["second"]]]
+        act("near_duplicates", _of_pairs(alike, checks.near_duplicates, len(cohort)), _alike(cohort, alike))
 
+    unlabelled = np.zeros(len(cohort), bool)
     if cohort.y is not None:
-        unknown = (pd.isna(pd.Series(cohort.y)) | pd.Series(cohort.y).isin(NO_VALUES)).to_numpy()
-        problems += _spelt_apart(cohort.y, "labels")
-        act("missing_labels", unknown, f"no label for {these(unknown)}")
+        unlabelled = without_label(cohort.y)
+        problems += _spelt_apart(cohort.y[~unlabelled], "labels")
+        act("missing_labels", unlabelled, f"no label for {these(unlabelled)}")
 
     nowhere = without_site(cohort)
     problems += [] if cohort.sites is None else _spelt_apart(cohort.sites[~nowhere], "sites")
@@ -164,6 +187,8 @@ def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort
 
     if problems:
         raise ValueError("\n".join(problems))
+    if (unlabelled & ~pd.isna(cohort.y)).any():
+        cohort = cohort.with_y(pd.Series(cohort.y).astype(object).mask(unlabelled, None).to_numpy())
     if nowhere.all() and cohort.sites is not None:
         cohort = cohort._with(sites=None)
     elif own_site:
@@ -204,7 +229,26 @@ def _constant_line(cohort: Cohort, constant: np.ndarray) -> str:
     return f"constant ROIs in {len(found)} subjects: {name_some(counts)}"
 
 
+def _alike(cohort: Cohort, pairs: pd.DataFrame) -> str:
+    """Name pairs of scans that are one, and those that have two labels."""
+    names = []
+    for first, second in zip(pairs["first"], pairs["second"], strict=True):
+        y = None if cohort.y is None else (cohort.y[first], cohort.y[second])
+        apart = "" if y is None or y[0] == y[1] else f" (labels {y[0]} and {y[1]})"
+        names.append(f"{cohort.subjects[first]} ≈ {cohort.subjects[second]}{apart}")
+    return f"near-identical scans under two ids: {name_some(names)}"
+
+
 # ----------------------------------------------------------------------------------- looks
+
+
+def _of_pairs(pairs: pd.DataFrame, action: str, n: int) -> np.ndarray:
+    """(n,) who of the pairs is meant: the later ones where the first are kept, else both."""
+    found = np.zeros(n, bool)
+    found[pairs["second"]] = True
+    if action != "keep_first":
+        found[pairs["first"]] = True
+    return found
 
 
 def _data(cohort: Cohort) -> Any:
@@ -261,6 +305,14 @@ def are_matrices(series: SeriesStack) -> bool:
     n_rois = series.values.shape[1]
     square = n_rois > 2 and len(series) > 0 and (series.lengths == n_rois).all()
     return bool(square) and all(one.any() and _asymmetry(one) < ROUNDING for one in series)
+
+
+def without_label(y: Any) -> np.ndarray:
+    """(n,) True where a label says nothing: NaN, "n/a", -9999 or "-9999"."""
+    words = pd.Series(y).astype(object)
+    texts = words.astype(str).str.strip()
+    numbers = pd.to_numeric(texts, errors="coerce")
+    return (words.isna() | texts.str.lower().isin(MISSING) | numbers.isin(NO_VALUES)).to_numpy()
 
 
 def without_site(cohort: Cohort) -> np.ndarray:
@@ -359,6 +411,7 @@ def _with_clean_labels(cohort: Cohort, checks: Checks) -> Cohort:
         raise ValueError(
             f"labels must be classes, got the numbers {name_some(broken)}; give label= another column."
         )
+    refuse_scores(y)
     if len(known) < 2 and checks.one_class == "raise":
         only = f"all labels are {known[0]}" if len(known) else "no subject has a label"
         raise ValueError(
@@ -368,12 +421,32 @@ def _with_clean_labels(cohort: Cohort, checks: Checks) -> Cohort:
     return cohort if y is cohort.y else cohort.with_y(y)
 
 
+def refuse_scores(labels: Any) -> None:
+    """Refuse numbers that are a score rather than classes: many values, few subjects with each.
+
+    A symptom score as label makes a classifier of dozens of classes that nobody could learn. More than 12
+    classes are numbers of a scale and not of diagnoses; with fewer than 10 members in the middle class a fold
+    of five has one or two of each to test. Graph sets of many classes have dozens of graphs in each, and
+    words are classes whatever their number.
+    """
+    values = pd.Series(labels).dropna()
+    counts = pd.to_numeric(values, errors="coerce").value_counts()
+    if counts.sum() < len(values) or len(counts) <= MOST_CLASSES or counts.median() >= FEWEST_MEMBERS:
+        return
+    low, high = counts.index.min(), counts.index.max()
+    raise ValueError(
+        f"the labels are {len(counts)} different numbers from {low:g} to {high:g} with {counts.median():g} "
+        "members each in the middle: a score, not classes; make classes of it (below and above a cut-off), "
+        "or take another column; numbers that are names of classes can be given as words (c12)."
+    )
+
+
 def clean_labels(labels: Any) -> np.ndarray:
     """Return whole numbers as integers and words as text; missing ones stay missing."""
     column = pd.Series(labels).infer_objects()
     if column.isna().any():
         return column.to_numpy()
-    if pd.api.types.is_float_dtype(column) and (column == column.round()).all():
+    if pd.api.types.is_float_dtype(column) and (column % 1 == 0).all() and (column.abs() < _EXACT).all():
         return column.to_numpy(int)
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
         return labels if isinstance(labels, np.ndarray) else column.to_numpy()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._checks import whole
 from cignn._progress import track
 from cignn._words import name_some
 from cignn.datasets import participants as people
@@ -28,6 +29,8 @@ from cignn.datasets.cohort_checks import (
 )
 from cignn.datasets.cohort_npz import read_npz, was_saved
 from cignn.datasets.derivatives import from_scans, holds_scans
+from cignn.datasets.mat_files import MatReader
+from cignn.datasets.reading import all_named, named, regular
 from cignn.datasets.roi_files import ENDINGS, RoiTable, read_roi_file
 from cignn.datasets.scans import Scans, all_scans
 
@@ -91,12 +94,13 @@ def load_cohort(
     Cohort in the order of the table
     """
     rules = checks_from(checks)
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; give a cohort's folder or .npz file.")
+    path = named(path)
     if kind not in (None, *KINDS):
         raise ValueError(f"kind must be series or matrices, got {kind!r}.")
-    if path.is_file():
+    if n_rois is not None:
+        whole("n_rois", n_rois, 1)
+    if not path.is_dir():
+        path = regular(path, "give a cohort's folder or .npz file")
         if path.suffix != ".npz":
             raise ValueError(
                 f"{path} is neither a folder nor an .npz file; give the folder that holds participants.tsv."
@@ -178,7 +182,7 @@ def _from_files(
     rules: Checks,
 ) -> Cohort:
     people.labels(frame, label, source)  # a wrong name is told before a thousand files are read
-    files = sorted(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS and p.name[0] != ".")
+    files = all_named(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS and p.name[0] != ".")
     if not files:
         deeper = any(p.suffix.lower() in ENDINGS for p in folder.rglob("*"))
         advice = "; put those of the folders below into this one" if deeper else ""
@@ -222,11 +226,11 @@ def read_many(
     """
 
     def read(path: Path) -> RoiTable:
-        table = read_roi_file(path)
+        table = read_roi_file(path, mats)
         return table if columns is None else RoiTable(table.values[:, columns].copy(), None)
 
     workers = min(n_jobs or os.cpu_count() or 1, 16, max(len(paths), 1))
-    with ThreadPoolExecutor(max(workers, 1)) as pool:
+    with MatReader() as mats, ThreadPoolExecutor(max(workers, 1)) as pool:
         return list(track(pool.map(read, paths), "reading subjects", len(paths), verbose))
 
 

@@ -8,22 +8,44 @@
 
 from __future__ import annotations
 
-import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from cignn._files import replacing
+from cignn.datasets.arrays import NUMBERS, NUMBERS_AND_WORDS, names_in
+from cignn.datasets.arrays import read_npz as arrays_of
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort, SeriesStack
+from cignn.datasets.reading import regular
 
 MISSING = "n/a"  # what BIDS tables write for a missing value
 # other names of arrays that would be lost without a word
 LIKE = {"site": ("sites", "site_id"), "subject": ("subjects", "subject_id"), "roi": ("rois", "roi_names")}
 LIKE_LABELS = ("y", "labels", "target", "targets", "diagnosis", "group", "dx")  # what others call them
 _COVARIATE = "covariate_"
+# dimensions and kinds of the arrays that are read; labels and covariates have one of numbers or words
+_FORMS: dict[str, tuple[tuple[int, ...], str]] = {
+    "series": ((2, 3), NUMBERS),
+    "matrices": ((3,), NUMBERS),
+    "lengths": ((1,), NUMBERS),
+    "label": ((1,), NUMBERS_AND_WORDS),
+    "site": ((1,), NUMBERS_AND_WORDS),
+    "subject": ((1,), NUMBERS_AND_WORDS),
+    "roi": ((1,), NUMBERS_AND_WORDS),
+    "age": ((1,), NUMBERS_AND_WORDS),
+    "sex": ((1,), NUMBERS_AND_WORDS),
+    "mean_fd": ((1,), NUMBERS_AND_WORDS),
+    "edge_truth": ((2,), NUMBERS),
+    "site_truth": ((2,), NUMBERS),
+    "zeros_mean_absent": ((0,), NUMBERS),
+    "atlas_names": ((1,), "U"),
+    "atlas_coordinates": ((2,), NUMBERS),
+    "atlas_systems": ((1,), "U"),
+    "atlas_colours": ((2,), "U"),
+}
 FORMAT = "cignn_cohort"  # in files of `Cohort.save`, whose content was looked at before
 
 
@@ -54,12 +76,8 @@ def write_npz(cohort: Cohort, path: str | Path) -> Path:
             "atlas_systems": atlas.systems,
             "atlas_colours": np.array(list(atlas.colours.items()), dtype=str).reshape(-1, 2),
         }
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.npz")
-    try:
-        np.savez(unfinished, **{name: array for name, array in arrays.items() if array is not None})  # type: ignore[arg-type]
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(path) as new:
+        np.savez(new, **{name: array for name, array in arrays.items() if array is not None})  # type: ignore[arg-type]
     return path
 
 
@@ -68,22 +86,15 @@ def read_npz(path: str | Path, label: str | None = "label", transpose: bool = Fa
 
     transpose : the series are (n, R, t)
     """
-    path = Path(path)
-    arrays = read_arrays(path)
-    if ("series" in arrays) == ("matrices" in arrays):
-        found = ", ".join(arrays) or "nothing"
-        raise ValueError(f"{path} must hold one of the arrays series and matrices, got {found}.")
-    if label not in (None, "label") and label not in arrays:
-        raise ValueError(f"{path} has no array '{label}' to read labels from, got {', '.join(arrays)}.")
-    near = [name for name in LIKE_LABELS if name in arrays]
-    if label == "label" and label not in arrays and near:
-        raise ValueError(f"{path} has no array 'label' but {near[0]!r}; pass label={near[0]!r} or rename it.")
-    for name, others in LIKE.items():
-        near = [other for other in others if other in arrays and name not in arrays and other != label]
-        if near:
-            raise ValueError(f"{path} has no array {name!r} but {near[0]!r}; rename it to {name!r}.")
+    path = regular(path, "give the .npz file of a cohort")
+    names = names_in(path)
+    _check_array_names(path, names, label)
+    known = [name for name in names if name in _FORMS or name == label or name.startswith(_COVARIATE)]
+    arrays = arrays_of(path, only=known)
     series: Any = arrays.get("series")
     try:
+        for name, array in arrays.items():
+            _check_form(name, array)
         if transpose and (series is None or series.ndim != 3):
             raise ValueError("transpose=True is for series (subjects, ROIs, time points); leave it out.")
         series = series.swapaxes(1, 2) if transpose else series
@@ -110,32 +121,35 @@ def read_npz(path: str | Path, label: str | None = "label", transpose: bool = Fa
         raise ValueError(f"{path}: {error}") from error
 
 
+def _check_array_names(path: Path, names: list[str], label: str | None) -> None:
+    """Refuse a file without data or labels, or with something under a name that would not be read."""
+    if ("series" in names) == ("matrices" in names):
+        found = ", ".join(names) or "nothing"
+        raise ValueError(f"{path} must hold one of the arrays series and matrices, got {found}.")
+    if label not in (None, "label") and label not in names:
+        raise ValueError(f"{path} has no array '{label}' to read labels from, got {', '.join(names)}.")
+    near = [name for name in LIKE_LABELS if name in names]
+    if label == "label" and label not in names and near:
+        raise ValueError(f"{path} has no array 'label' but {near[0]!r}; pass label={near[0]!r} or rename it.")
+    for name, others in LIKE.items():
+        near = [other for other in others if other in names and name not in names and other != label]
+        if near:
+            raise ValueError(f"{path} has no array {name!r} but {near[0]!r}; rename it to {name!r}.")
+
+
+def _check_form(name: str, array: np.ndarray) -> None:
+    """Refuse an array of another kind or number of dimensions than its name says."""
+    dimensions, kinds = _FORMS.get(name, ((1,), NUMBERS_AND_WORDS))
+    if array.ndim not in dimensions:
+        sides = " or ".join(map(str, dimensions))
+        raise ValueError(f"the array {name!r} must have {sides} dimensions, got shape {array.shape}.")
+    if array.dtype.kind not in kinds:
+        raise ValueError(f"the array {name!r} must hold {'words' if kinds == 'U' else 'numbers'}.")
+
+
 def was_saved(path: str | Path) -> bool:
     """Whether `Cohort.save` wrote the file."""
-    with zipfile.ZipFile(path) as file:
-        return f"{FORMAT}.npy" in file.namelist()
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return all arrays of an .npz file, or say in one line why not."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist; give the .npz file of a cohort.")
-    arrays: dict[str, np.ndarray] = {}
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            for name in file.files:
-                array = file[name]
-                arrays[name] = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
-        return arrays
-    except Exception as error:  # foreign bytes make numpy, zipfile and zlib raise nearly anything
-        if "Object arrays" in str(error):
-            advice = "save numbers or words (.astype(str))"
-            if name == "series":
-                advice = "save np.concatenate(series) with lengths=[len(one) for one in series]"
-            raise ValueError(f"{path}: the array {name!r} holds Python objects; {advice}.") from error
-        raise ValueError(
-            f"{path} is not a readable .npz file of plain arrays; write it with cohort.save or np.savez."
-        ) from error
+    return FORMAT in names_in(Path(path))
 
 
 def _plain(column: np.ndarray | pd.Series) -> np.ndarray:
@@ -169,7 +183,10 @@ def _covariates(arrays: dict[str, np.ndarray]) -> pd.DataFrame | None:
 def _atlas(arrays: dict[str, np.ndarray]) -> Atlas | None:
     if "atlas_names" not in arrays:
         return None
-    colours = {str(system): str(colour) for system, colour in arrays.get("atlas_colours", [])}
+    pairs = arrays.get("atlas_colours", np.empty((0, 2), str))
+    if pairs.shape[1] != 2:
+        raise ValueError(f"the array 'atlas_colours' must be (systems, 2), got shape {pairs.shape}.")
+    colours = {str(system): str(colour) for system, colour in pairs}
     return Atlas(
         arrays["atlas_names"].tolist(), arrays.get("atlas_coordinates"), arrays.get("atlas_systems"), colours
     )

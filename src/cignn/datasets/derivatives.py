@@ -11,6 +11,7 @@ from cignn._words import name_some
 from cignn.datasets import participants as people
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import Checks
+from cignn.datasets.reading import all_named
 
 
 def holds_scans(path: Path) -> bool:
@@ -49,7 +50,7 @@ def from_scans(
 
 
 def _choose_scans(path: Path, entities: dict[str, str]) -> list[Path]:
-    scans = sorted(path.glob("sub-*/**/*_desc-preproc_bold.nii.gz"))
+    scans = all_named(path.glob("sub-*/**/*_desc-preproc_bold.nii.gz"))
     scans = [scan for scan in scans if "_space-" in scan.name]
     if not scans:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ import pandas as pd
 
 from cignn._words import letters, name_some
 from cignn.datasets.cohort_checks import Checks, clean_labels, logger, remedy
-from cignn.datasets.tables import MISSING, NO_VALUES, no_column, read_table
+from cignn.datasets.reading import named
+from cignn.datasets.tables import MISSING, NO_VALUES, check_finite_column, no_column, read_table, repeated
 
 TABLES = ("participants.tsv", "participants.csv")
 # names under which tables hold the same thing, the one used here first
@@ -60,6 +62,7 @@ def numbers(column: pd.Series, name: str, subjects: Any, source: str) -> pd.Seri
     subjects : their names. source : what the column is from.
     """
     if pd.api.types.is_numeric_dtype(column):
+        check_finite_column(column, name, subjects, source)
         return column.mask(column.isin(NO_VALUES)) if column.isin(NO_VALUES).any() else column
     words = column.astype(object).where(column.notna(), "").astype(str).str.strip()
     words = _with_points(words.where(~words.str.lower().isin(MISSING | UNKNOWN), ""))
@@ -70,6 +73,7 @@ def numbers(column: pd.Series, name: str, subjects: Any, source: str) -> pd.Seri
             f"{source}: {name} must be a number, got {words[wrong].iloc[0]!r} for "
             f"{name_some(np.asarray(subjects)[wrong])}; correct it, or write n/a where it is not known."
         )
+    check_finite_column(out, name, subjects, source)
     return out.mask(out.isin(NO_VALUES))
 
 
@@ -103,23 +107,31 @@ def covariates(
             taken.add(column)
     others = [column for column in frame if column not in taken and column not in out]
     out |= {column: tidy(_with_points(frame[column])) for column in others}
+    for column in others:
+        check_finite_column(out[column], column, frame["participant_id"], source)
     return pd.DataFrame(out, index=frame.index)
+
+
+def label_column(frame: pd.DataFrame, label: str, source: str | Path) -> str:
+    """Return the column called ``label``, in these or other capitals."""
+    alike = [column for column in frame if column.lower() == label.lower()]
+    if label in frame:
+        return label
+    if len(alike) > 1:
+        raise ValueError(f"{source} has the columns {', '.join(alike)}; give label= the one with the labels.")
+    if not alike:
+        raise ValueError(
+            f"{source} has no column {label!r}, got {', '.join(frame.columns)}; name the column of the "
+            f"labels with label=, or pass label=None."
+        )
+    return alike[0]
 
 
 def labels(frame: pd.DataFrame, label: str | None, source: str | Path) -> np.ndarray | None:
     """(n,) the labels, whole numbers as integers; None where none are wanted."""
     if label is None:
         return None
-    by_name = {column.lower(): column for column in frame}
-    column = label if label in frame else by_name.get(label.lower())
-    if column is None:
-        raise ValueError(
-            f"{source} has no column {label!r}, got {', '.join(frame.columns)}; name the column of the "
-            f"labels with label=, or pass label=None."
-        )
-    if f"{column}.1" in frame:  # pandas tells two of a name apart so
-        raise ValueError(f"{source} has the column {column} more than once; keep the one with the labels.")
-    values = tidy(frame[column])
+    values = tidy(frame[label_column(frame, label, source)])
     return values.to_numpy(object) if values.isna().any() else clean_labels(values)
 
 
@@ -128,11 +140,14 @@ def participants_table(
 ) -> tuple[pd.DataFrame, str]:
     """The table of participants, as text, with the participants' ids in ``participant_id``."""
     if isinstance(given, pd.DataFrame):
-        frame, source = given.astype(object).where(given.notna(), "").astype(str), "the table of participants"
-        frame = frame.reset_index(drop=True)
+        source = "the table of participants"
+        if twice := repeated(map(str, given.columns)):
+            raise ValueError(f"{source} has the column {twice} more than once; keep or rename one.")
+        frame = given.astype(object).where(given.notna(), "").astype(str).reset_index(drop=True)
+        frame.columns = frame.columns.map(str)
     else:
-        places = [Path(given)] if given is not None else [f / name for f in folders for name in TABLES]
-        place = next((place for place in places if place.is_file()), None)
+        places = [named(given)] if given is not None else [f / name for f in folders for name in TABLES]
+        place = next((place for place in places if os.path.exists(place)), None)
         if place is None:
             raise FileNotFoundError(
                 f"{places[0]} does not exist; write one line per subject there (columns participant_id and "
@@ -154,8 +169,7 @@ def participants_table(
 def describe(frame: pd.DataFrame, label: str | None, source: str) -> dict[str, Any]:
     """What the table says of the subjects, as arguments of `Cohort`."""
     site = known_column(frame, "site")
-    by_name = {column.lower(): column for column in frame}
-    column = None if label is None else (label if label in frame else by_name.get(label.lower()))
+    column = None if label is None else label_column(frame, label, source)
     return {
         "y": labels(frame, label, source),
         "sites": None if site is None else frame[site].to_numpy(str),

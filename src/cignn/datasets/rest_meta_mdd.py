@@ -16,6 +16,7 @@ from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.cohort_checks import Checks, checks_from, logger
 from cignn.datasets.cohort_files import checked, read_many
+from cignn.datasets.reading import all_named, named
 
 AAL = slice(0, 116)  # of the release's 1833 columns
 PAPER_MAX_FD = 0.2  # mm, the consortium's own limit of mean framewise displacement
@@ -76,7 +77,7 @@ def load_rest_meta_mdd(
     rules = checks_from({"constant_rois": constant_rois, "one_class": "keep"} | checks)
     if not isinstance(columns, slice):
         raise TypeError(f"columns must be a slice, for instance slice(116, 228), got {columns!r}.")
-    path = Path(path)
+    path = named(path)
     files = _find(path, exclude)
     table = _table(participants, list(files), rules)
     files = {name: files[name] for name in table["participant_id"]}
@@ -106,7 +107,9 @@ def _find(path: Path, exclude: Iterable[str]) -> dict[str, Path]:
     if not path.is_dir():
         raise FileNotFoundError(f"{path} is not a folder; give the one that holds ROISignals_S*-*-*.mat.")
     found = [
-        (match.group(1).upper(), file) for file in path.rglob("*.mat") if (match := _NAME.search(file.name))
+        (match.group(1).upper(), file)
+        for file in all_named(path.rglob("*.mat"))
+        if (match := _NAME.search(file.name))
     ]
     if not found:
         raise ValueError(

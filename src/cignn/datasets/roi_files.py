@@ -12,6 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn.datasets.arrays import read_npy
+from cignn.datasets.mat_files import MatReader
+from cignn.datasets.reading import UnreadableError, reading, regular
+
 ENDINGS = (".1d", ".csv", ".tsv", ".txt", ".npy", ".mat")
 _NUMBERLESS = {"nan", "na", "n/a"}  # may stand where a number is expected
 _ROW_NAMES = {"", "unnamed: 0", "index", "time", "frame", "volume", "tr"}  # columns that are no ROI
@@ -26,7 +30,7 @@ class RoiTable(NamedTuple):
     names: list[str] | None  # of the columns, where a header gives them
 
 
-def read_roi_file(path: str | Path) -> RoiTable:
+def read_roi_file(path: str | Path, mats: MatReader | None = None) -> RoiTable:
     """Read a table of numbers: time points × ROIs, or ROIs × ROIs.
 
     Text may have a header line with ROI names, in quotes where they hold separators, comment lines (# or %),
@@ -34,69 +38,45 @@ def read_roi_file(path: str | Path) -> RoiTable:
     are a header too: the codes of the regions. First columns of words, and one that rises evenly (the time)
     or that the header gives no name or calls index, time, frame, volume or TR, are left out.
     A .mat file holds one two-dimensional array of numbers, or several of which one is ``ROISignals``.
+
+    mats : reads .mat files where there are many; by default one is made for this file
     """
-    path = Path(path)
+    path = regular(path, f"give a file that ends in one of {', '.join(ENDINGS)}")
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise ValueError(f"{path} has no known ending; expected one of {', '.join(ENDINGS)}.")
-    try:
-        table = {".npy": _read_npy, ".mat": _read_mat}.get(ending, _read_text)(path)
-    except _UnreadableError as error:
-        raise ValueError(f"{path} {error}") from error
+    if ending == ".npy":
+        table = RoiTable(_single(read_npy(path)), None)
+    else:
+        with reading(path, "is not a readable file of numbers."):
+            table = _read_mat(path, mats) if ending == ".mat" else _read_text(path)
     if table.values.ndim != 2 or not table.values.size:
         raise ValueError(f"{path} must hold a table of numbers, got shape {table.values.shape}.")
     return table
 
 
-class _UnreadableError(Exception):
-    """Says what is wrong with a file, without its name."""
+def _single(values: np.ndarray) -> np.ndarray:
+    """Numbers as float32; those it cannot hold become infinite, and infinite values are refused later."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32, copy=False)
 
 
-def _read_npy(path: Path) -> RoiTable:
-    try:
-        values = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise _UnreadableError("is not a readable .npy file of numbers; write it with np.save.") from error
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
-        raise _UnreadableError("does not hold one array of numbers; write it with np.save.")
-    return RoiTable(values.astype(np.float32, copy=False), None)
-
-
-def _read_mat(path: Path) -> RoiTable:
-    from scipy.io import loadmat
-
-    try:
-        content = loadmat(path)
-    except NotImplementedError as error:
-        raise _UnreadableError("is a MATLAB 7.3 file; save it in MATLAB with save(…, '-v7').") from error
-    except Exception as error:  # foreign bytes make scipy raise nearly anything
-        raise _UnreadableError("is not a readable .mat file; save it again.") from error
-    arrays = {
-        name: array
-        for name, array in content.items()
-        if not name.startswith("__")
-        and isinstance(array, np.ndarray)
-        and array.ndim == 2
-        and array.dtype.kind in "biuf"
-        and min(array.shape) > 1
-    }
-    if "ROISignals" in arrays:
-        arrays = {"ROISignals": arrays["ROISignals"]}
-    if len(arrays) != 1:
-        found = ", ".join(arrays) or "none"
-        raise _UnreadableError(f"must hold one two-dimensional array of numbers, or ROISignals, got {found}.")
-    return RoiTable(next(iter(arrays.values())).astype(np.float32), None)
+def _read_mat(path: Path, mats: MatReader | None) -> RoiTable:
+    if mats is not None:
+        return RoiTable(mats.read(path), None)
+    with MatReader() as reader:
+        return RoiTable(reader.read(path), None)
 
 
 def _read_text(path: Path) -> RoiTable:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _UnreadableError("is not a text file of numbers.") from error
+        raise UnreadableError("is not a text file of numbers.") from error
     lines = [(i, line.rstrip("\r")) for i, line in enumerate(text.split("\n"), 1)]
     lines = [(i, line) for i, line in lines if line.strip() and line.lstrip()[0] not in "#%"]
     if not lines:
-        raise _UnreadableError("holds no numbers.")
+        raise UnreadableError("holds no numbers.")
     separator = _separator(lines)
     lines = _trimmed(lines, separator)
     first = _cells(lines[0][1], separator)  # as written: names may hold commas
@@ -105,14 +85,13 @@ def _read_text(path: Path) -> RoiTable:
     names = first if _is_header(_cells(lines[0][1], separator), below) else None
     lines = lines if names is None else lines[1:]
     if not lines:
-        raise _UnreadableError("holds a header but no numbers.")
+        raise UnreadableError("holds a header but no numbers.")
     counts = [_count(line, separator) for _, line in lines]
     width = Counter(counts).most_common(1)[0][0]
     cells = _cells(lines[counts.index(width)][1], separator)
     skip = next((i for i, cell in enumerate(cells) if not cell or _is_number(cell)), 0)  # words in front
-    if names is not None and len(names) == width - 1:
-        skip = skip or 1  # a header without a name for the row names
-    elif names is not None:
+    unnamed = names is not None and len(names) == width - 1 and not skip  # the rows seem to have numbers
+    if names is not None and len(names) != width - 1:
         skip = skip or int(names[0].lower() in _ROW_NAMES)
         names = names[skip:]
     try:
@@ -121,13 +100,15 @@ def _read_text(path: Path) -> RoiTable:
         body = io.StringIO("\n".join(line for _, line in lines))
         frame = pd.read_csv(body, sep=separator or " ", header=None, skipinitialspace=True, index_col=False)
         values = frame.iloc[:, skip:].to_numpy(np.float32, na_value=np.nan)
-        if values.shape[1] != width - skip:
+        if values.shape[1] != width - skip or (frame.dtypes == "bool").any():
             raise ValueError
     except (ValueError, TypeError):
         values = _read_slowly(lines, separator, skip, width)
+    if unnamed and _counts_rows(values[:, 0]):
+        values = values[:, 1:]
     if names is not None and len(names) != values.shape[1]:
-        raise _UnreadableError(f"has {len(names)} names in its header for {values.shape[1]} columns.")
-    if names is not None and skip and len(values) == len(names):
+        raise UnreadableError(f"has {len(names)} names in its header for {values.shape[1]} columns.")
+    if names is not None and (skip or unnamed) and len(values) == len(names):
         _check_rows([_cells(line, separator)[0] for _, line in lines], names)
     if _rises_evenly(values):
         values, names = values[:, 1:], None if names is None else names[1:]
@@ -139,7 +120,7 @@ def _check_rows(rows: list[str], names: list[str]) -> None:
     """Refuse a matrix whose rows are the regions of its columns in another order."""
     if rows != names and sorted(rows) == sorted(names):
         at = next(i for i, (row, name) in enumerate(zip(rows, names, strict=True)) if row != name)
-        raise _UnreadableError(
+        raise UnreadableError(
             f"names its rows in another order than its columns: {rows[at]} where the header says "
             f"{names[at]}; write both in one order."
         )
@@ -153,6 +134,12 @@ def _rises_evenly(values: np.ndarray) -> bool:
     spread, size = np.ptp(steps, axis=0), np.abs(values[:, :2]).max(0)
     even = spread <= 1e-6 * np.maximum(size, steps[0])
     return bool(steps[0, 0] > 0 and even[0] and not even[1])
+
+
+def _counts_rows(column: np.ndarray) -> bool:
+    """Whether a column without a name can be the numbers of the rows, or the time: only then it is no ROI."""
+    steps = np.diff(column.astype(float))
+    return bool((steps > 0).all() and ((column == np.round(column)).all() or np.allclose(steps, steps[0])))
 
 
 def _plain_codes(names: list[str]) -> list[str]:
@@ -203,7 +190,7 @@ def _read_slowly(lines: list[tuple[int, str]], separator: str | None, skip: int,
         wrong = [cell for cell in cells[skip:] if cell and not _is_number(cell)]
         if wrong or len(cells) != width:
             got = f"{wrong[0]!r}" if wrong else f"{len(cells) - skip}"
-            raise _UnreadableError(f"line {number}: expected {width - skip} numbers, got {got}.")
+            raise UnreadableError(f"line {number}: expected {width - skip} numbers, got {got}.")
         rows.append([np.nan if cell.lower() in ("", "na", "n/a") else float(cell) for cell in cells[skip:]])
     return np.array(rows, np.float32)
 
@@ -239,4 +226,4 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell  # which Python takes for a separator of thousands

@@ -1,49 +1,55 @@
-"""Tables people keep beside their data: participants, regions of an atlas."""
+"""Tables people keep beside their data: participants, phenotypes, regions of an atlas."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+
+from cignn._words import name_some
+from cignn.datasets.reading import UnreadableError, reading, regular
 
 MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}  # what tables write for a missing value
 
 NO_VALUES = (-9999, -999)  # what tables of ABIDE, ADHD-200 and others write for a missing number
+_BREAKS = re.compile(r"[\r\n]+")  # in quotes; messages and ids have one line
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+class _Row(NamedTuple):
+    line: int  # of the file, where the row ends
+    cells: list[str]
 
 
 def read_table(path: str | Path, rows: str = "participants") -> pd.DataFrame:
     """Read a .tsv, .csv or .txt table, every cell as text; rows : what its lines are, for messages.
 
-    Columns are separated by tabs, commas, semicolons or, where all lines have as many words, by spaces.
-    A byte-order mark, UTF-16, spaces around names and values, and commas in a .tsv do no harm.
+    Columns are separated by tabs, commas, semicolons or, where the lines have as many words as the header, by
+    spaces. A byte-order mark, UTF-16, spaces around names and values, and commas in a .tsv do no harm. Every
+    row must have as many cells as the header, and every column a name of its own: else values would be read
+    from the wrong column.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist; give a .tsv or .csv table of {rows}.")
-    text = _decoded(path.read_bytes())
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
-        raise ValueError(f"{path} is empty; expected a header line and then the {rows}, one per line.")
-    try:
-        frame = pd.read_csv(
-            io.StringIO(text),
-            sep=_separator(lines),
-            dtype=str,
-            keep_default_na=False,
-            skip_blank_lines=True,
-            skipinitialspace=True,
-            index_col=False,
-        )
-    except ValueError as error:
-        raise ValueError(f"{path} is not a readable table: {str(error).splitlines()[0]}") from error
-    frame = frame.rename(columns=lambda name: str(name).strip()).fillna("")
-    frame = frame.apply(lambda column: column.str.strip())
-    frame = frame[(frame != "").any(axis=1)].reset_index(drop=True)
-    if frame.empty:
-        raise ValueError(f"{path} has a header but no {rows}.")
-    return frame
+    path = regular(path, f"give a .tsv or .csv table of {rows}")
+    with reading(path, "is not a readable table."):
+        text = _decoded(path.read_bytes())
+        lines = [line for line in text.splitlines() if line.strip()]
+        if not lines:
+            raise UnreadableError(f"is empty; expected a header line and then the {rows}, one per line.")
+        header, *body = _rows(text, _separator(lines)) or [_Row(1, [])]
+        _check_lengths(header, body)
+        frame = pd.DataFrame([row.cells for row in body], columns=header.cells, dtype=object)
+        frame = _named_columns(frame)
+        if frame.empty:
+            raise UnreadableError(f"has a header but no {rows}.")
+        return frame
 
 
 def no_column(source: str, wanted: str, of: str, frame: pd.DataFrame) -> str:
@@ -54,18 +60,91 @@ def no_column(source: str, wanted: str, of: str, frame: pd.DataFrame) -> str:
     return f"{source} has no column {wanted}, got {', '.join(names)}; {remedy}."
 
 
+def repeated(names: Iterable[Any]) -> str:
+    """Name the columns that stand more than once, of which nobody can say which one is meant; "" for none."""
+    return name_some(name for name, count in Counter(names).items() if count > 1)
+
+
+def check_finite_column(column: pd.Series, name: str, subjects: Any, source: str) -> None:
+    """Refuse infinite numbers in a column, by name; NaN says that a number is not known."""
+    if not pd.api.types.is_float_dtype(column):
+        return
+    infinite = np.isinf(column.to_numpy(float, na_value=np.nan))
+    if infinite.any():
+        raise ValueError(
+            f"{source}: {name} of {name_some(np.asarray(subjects)[infinite])} is infinite; correct it, or "
+            "write n/a where it is not known."
+        )
+
+
+# ------------------------------------------------------------------------------ lines and cells
+
+
 def _decoded(content: bytes) -> str:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # Excel's "Unicode text"
-        return content.decode("utf-16", errors="replace").lstrip("\ufeff")
+        text = content.decode("utf-16")
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = content.decode("latin-1")
+    if "\0" in text:
+        raise UnreadableError("holds zero bytes; save it as text in UTF-8.")
+    return text
+
+
+def _separator(lines: list[str]) -> str | None:
+    """Tab, comma or semicolon where the header has one, None for spaces; a tab where there is one column."""
+    outside = _QUOTED.sub("", lines[0])
+    mark = next((mark for mark in "\t,;" if mark in outside), None)
+    if mark is not None:
+        return mark
+    wide = len(lines[0].split())
+    counts = Counter(len(line.split()) for line in lines[1:])
+    usual = counts.most_common(1)[0] if counts else (0, 0)
+    # spaces between columns, where the rows agree with the header, or with each other at least
+    alike = counts[wide] * 2 >= len(lines) - 1 or (usual[0] > 1 and usual[1] == len(lines) - 1 > 1)
+    return None if wide > 1 and alike and counts else "\t"
+
+
+def _rows(text: str, separator: str | None) -> list[_Row]:
+    """All rows that are not blank."""
+    stream = io.StringIO(text, newline="")
+    if separator is None:
+        rows: Iterator[_Row] = (_Row(i, line.split()) for i, line in enumerate(stream, 1))
+    else:
+        rows = _separated(stream, separator)
+    return [row for row in rows if any(row.cells)]
+
+
+def _separated(stream: io.StringIO, separator: str) -> Iterator[_Row]:
+    reader = csv.reader(stream, delimiter=separator, skipinitialspace=True, strict=True)
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("latin-1")
+        for cells in reader:
+            yield _Row(reader.line_num, [_BREAKS.sub(" ", cell.strip()) for cell in cells])
+    except csv.Error as error:  # a quote that is not closed swallows all that follows
+        raise UnreadableError(
+            f", line {reader.line_num}: cells cannot be told apart ({error}); close or remove the quotes."
+        ) from error
 
 
-def _separator(lines: list[str]) -> str:
-    mark = next((mark for mark in "\t,;" if mark in lines[0]), None)
-    if mark is None:
-        words = {len(line.split()) for line in lines}
-        mark = r"\s+" if len(words) == 1 and words != {1} else "\t"
-    return mark
+def _check_lengths(header: _Row, body: list[_Row]) -> None:
+    expected = len(header.cells)
+    odd = [row for row in body if len(row.cells) != expected]
+    if odd:
+        more = f" ({len(odd) - 1} more lines differ too)" if len(odd) > 1 else ""
+        blame = "the header" if len(odd) == len(body) else "the line"
+        raise UnreadableError(
+            f", line {odd[0].line}: expected {expected} cells, one for each name in the header, got "
+            f"{len(odd[0].cells)}{more}; correct {blame}."
+        )
+
+
+def _named_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns under names that differ; one without a name and values stands behind a last separator."""
+    keep = [bool(name) or frame.iloc[:, i].any() for i, name in enumerate(frame.columns)]
+    frame.columns = [name or f"column {i}" for i, name in enumerate(frame.columns, 1)]
+    twice = repeated(frame.columns)
+    if twice:
+        raise UnreadableError(f"has the column {twice} more than once; keep or rename one.")
+    return frame.loc[:, keep]

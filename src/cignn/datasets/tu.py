@@ -12,6 +12,7 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 
+from cignn.datasets.reading import all_named, named, reading, regular
 from cignn.graphs import GraphSet
 
 _AGAIN = "download or unpack the set again"
@@ -40,7 +41,7 @@ def load_tu(folder: str | Path, *, symmetrize: bool = False, missing_labels: str
     """
     if missing_labels not in ("error", "keep"):
         raise ValueError(f"missing_labels must be 'error' or 'keep', got {missing_labels!r}.")
-    files = _files(Path(folder), missing_labels)
+    files = _files(named(folder), missing_labels)
     indicator_file = files["graph_indicator"]
     graph_of_node = _read_whole(indicator_file, 1)[:, 0] - 1
     y = _labels(files.get("graph_labels"), graph_of_node, indicator_file)
@@ -104,7 +105,7 @@ def _files(folder: Path, missing_labels: str) -> dict[str, Path]:
 
 
 def _sets(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*_A.txt") if not path.name.startswith("."))
+    return all_named(path for path in folder.glob("*_A.txt") if not path.name.startswith("."))
 
 
 def _labels(path: Path | None, graph_of_node: np.ndarray, indicator_file: Path) -> np.ndarray | None:
@@ -113,6 +114,10 @@ def _labels(path: Path | None, graph_of_node: np.ndarray, indicator_file: Path) 
         row = int((graph_of_node < 0).argmax())
         _blame(indicator_file, row, "expected a graph number from 1", graph_of_node[row] + 1, _AGAIN)
     n_graphs = int(graph_of_node.max()) + 1
+    if n_graphs > len(graph_of_node):  # before anything of that size is made
+        row = int(graph_of_node.argmax())
+        expected = f"expected a graph number from 1 to {len(graph_of_node)}, the number of nodes"
+        _blame(indicator_file, row, expected, n_graphs, _AGAIN)
     y = np.zeros(n_graphs) if path is None else _read(path, 1)[:, 0]
     if len(y) != n_graphs:
         raise ValueError(
@@ -197,15 +202,20 @@ def _distinct(keys: np.ndarray) -> np.ndarray:
 
 def _read(path: Path, n_columns: int | None = None) -> np.ndarray:
     """(rows, columns) finite numbers of a comma-separated file; blank lines do not count."""
+    with reading(regular(path, _AGAIN), f"is not a readable file of numbers; {_AGAIN}."):
+        table = _read_fast(path, n_columns)
+    return _read_slowly(path, n_columns) if table is None else table
+
+
+def _read_fast(path: Path, n_columns: int | None) -> np.ndarray | None:
+    """Read with pandas; None where something is wrong."""
     try:
         table = pd.read_csv(
             path, header=None, skipinitialspace=True, dtype=np.float64, quoting=csv.QUOTE_NONE
         ).to_numpy()
-    except ValueError:  # pandas' own errors are ValueErrors too
-        return _read_slowly(path, n_columns)
-    if not np.isfinite(table).all() or n_columns not in (None, table.shape[1]):
-        return _read_slowly(path, n_columns)
-    return table
+    except (ValueError, OverflowError):  # pandas' own errors are ValueErrors too
+        return None
+    return table if np.isfinite(table).all() and n_columns in (None, table.shape[1]) else None
 
 
 def _read_slowly(path: Path, n_columns: int | None) -> np.ndarray:
@@ -215,7 +225,7 @@ def _read_slowly(path: Path, n_columns: int | None) -> np.ndarray:
         if not line.strip():
             continue
         try:
-            row = [float(field) for field in line.split(",")]
+            row = [float(field) for field in line.replace("_", "?").split(",")]
         except ValueError:
             row = []
         n_columns = n_columns or len(row) or 1

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.class_weight import compute_class_weight
 
+from cignn._checks import shown
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.cohort_checks import refuse_scores
 from cignn.graphs import GraphSet
 
 
@@ -51,6 +53,7 @@ def class_codes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"y must hold labels of one kind, got {kinds}.") from None
     if len(classes) < 2:
         raise ValueError(f"fit needs at least two classes, got only {classes.tolist()[0]!r}.")
+    refuse_scores(labels)
     return classes, codes
 
 
@@ -60,7 +63,7 @@ def class_weights(class_weight: Any, classes: np.ndarray, codes: np.ndarray) -> 
         return np.ones(len(classes), np.float32)
     balanced = isinstance(class_weight, str) and class_weight == "balanced"
     if not balanced and not isinstance(class_weight, dict):
-        raise ValueError(f'class_weight must be None, "balanced" or a dict, got {class_weight!r}.')
+        raise ValueError(f'class_weight must be None, "balanced" or a dict, got {shown(class_weight)}.')
     numbers = balanced or all(isinstance(weight, Real) for weight in class_weight.values())
     weight = compute_class_weight(class_weight, classes=classes, y=classes[codes]) if numbers else np.zeros(1)
     if not (weight > 0).all():

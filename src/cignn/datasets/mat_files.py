@@ -1,0 +1,103 @@
+"""The .mat files of others, read in a process of their own: SciPy's reader trusts them and may crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from cignn.datasets import mat_worker
+from cignn.datasets.reading import UnreadableError
+
+PATIENCE = 20.0  # seconds for a file; the largest of REST-meta-MDD take a tenth of one
+WORKER = Path(mat_worker.__file__)
+
+
+class MatReader:
+    """Reads any number of .mat files, from several threads at once; to be used in a ``with`` statement.
+
+    A process is started for every thread that reads at the same time, and again after one that died.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[subprocess.Popen] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._idle:
+            _end(self._idle.pop())
+
+    def read(self, path: Path) -> np.ndarray:
+        """(rows, columns) float32 of the one table of numbers of a file, or of its ``ROISignals``."""
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = _start()
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            worker.kill()
+
+        patience = threading.Timer(PATIENCE, give_up)
+        patience.start()
+        try:
+            about, content = _ask(worker, path)
+        except (OSError, EOFError, ValueError):  # the process is gone
+            _end(worker)
+            if late.is_set():
+                raise UnreadableError(f"was not read within {PATIENCE:g} seconds; save it again.") from None
+            raise UnreadableError("is damaged: it crashed SciPy's reader; save or get it again.") from None
+        except BaseException:
+            _end(worker)
+            raise
+        finally:
+            patience.cancel()
+        self._idle.append(worker)
+        if "wrong" in about:
+            raise UnreadableError(about["wrong"])
+        return np.frombuffer(content, np.float32).reshape(about["shape"])
+
+
+def _start() -> subprocess.Popen:
+    paths = os.pathsep.join(path for path in sys.path if path)  # where this process finds SciPy
+    return subprocess.Popen(
+        [sys.executable, "-P", str(WORKER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+def _ask(worker: subprocess.Popen, path: Path) -> tuple[dict[str, Any], bytearray]:
+    assert worker.stdin is not None and worker.stdout is not None
+    worker.stdin.write(json.dumps(str(path.absolute())).encode() + b"\n")
+    worker.stdin.flush()
+    about = json.loads(worker.stdout.readline() or "")
+    content = bytearray(about.get("bytes", 0))
+    rest = memoryview(content)
+    while len(rest):
+        got = worker.stdout.readinto(rest)  # type: ignore[attr-defined]
+        if not got:
+            raise EOFError
+        rest = rest[got:]
+    return about, content
+
+
+def _end(worker: subprocess.Popen) -> None:
+    worker.kill()
+    worker.wait()
+    for pipe in (worker.stdin, worker.stdout):
+        if pipe is not None:
+            with suppress(OSError):  # what was not sent has no reader any more
+                pipe.close()

@@ -1,0 +1,68 @@
+"""Reads .mat files for another process, so that what kills SciPy kills nothing else.
+
+Run by its path, it imports nothing of the package: one path per line comes in, as JSON, and of every file go
+out one line of JSON and the bytes of its array.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, BinaryIO
+
+import numpy as np
+
+SIGNALS = "ROISignals"
+
+
+def table_of(path: str) -> tuple[dict[str, Any], bytes]:
+    """Return what is told of a file, and its numbers where there is one table of them."""
+    from scipy.io import loadmat
+
+    try:
+        content = loadmat(path)
+    except NotImplementedError:
+        return {"wrong": "is a MATLAB 7.3 file; save it in MATLAB with save(…, '-v7')."}, b""
+    except MemoryError:
+        return {"wrong": "asks for more memory than there is; save it again."}, b""
+    except OSError as error:
+        return {"wrong": f"cannot be read ({error.strerror or error})."}, b""
+    except Exception:  # foreign bytes make SciPy raise nearly anything
+        return {"wrong": "is not a readable .mat file; save it again."}, b""
+    tables = {
+        name: array
+        for name, array in content.items()
+        if not name.startswith("__")
+        and isinstance(array, np.ndarray)
+        and array.ndim == 2
+        and array.dtype.kind in "biuf"
+        and min(array.shape) > 1
+    }
+    names = [SIGNALS] if SIGNALS in tables else list(tables)
+    if len(names) != 1:
+        found = ", ".join(names) or "none"
+        return {"wrong": f"must hold one two-dimensional array of numbers, or {SIGNALS}, got {found}."}, b""
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is refused later
+        values = np.ascontiguousarray(tables[names[0]], np.float32)
+    return {"shape": values.shape, "bytes": values.nbytes}, values.tobytes()
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer until there are no more requests."""
+    for line in requests:
+        about, content = table_of(json.loads(line))
+        answers.write(json.dumps(about).encode() + b"\n" + content)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected, its image is of no use
+    except (ImportError, ValueError, OSError):
+        pass
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what others print must not come between the answers
+    serve(sys.stdin.buffer, replies)
