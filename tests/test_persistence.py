@@ -22,6 +22,8 @@ from sklearn.exceptions import NotFittedError
 
 import examples
 from cignn import CIGNNClassifier, GraphSet, _files, load_model
+from cignn.cli.app import FailedWorkError
+from cignn.cli.fit import save_or_keep
 from cignn.estimators import checkpoint as checkpoint_module
 from cignn.estimators import persistence, training
 
@@ -696,3 +698,19 @@ def test_a_damaged_or_foreign_checkpoint_is_refused_in_one_line(
         tiny(epochs=1, checkpoint=path).fit(graphs)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
     assert contents(tmp_path) == before
+
+
+# ------------------------------------------------------------------ the command line
+
+
+def test_a_trained_model_that_cannot_be_saved_is_kept_elsewhere(
+    tmp_path: Path, graphs: GraphSet, fitted: CIGNNClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine")
+    with pytest.raises(FailedWorkError, match=r"could not be written .* is kept in .*cignn-model-") as caught:
+        save_or_keep(fitted, Path("file") / "model", {"settings.toml": "seed = 0\n"})
+    kept = Path(str(caught.value).rpartition(" in ")[2].rstrip("."))
+    np.testing.assert_array_equal(load_model(kept).predict_proba(graphs), fitted.predict_proba(graphs))
+    assert (kept / "settings.toml").read_text() == "seed = 0\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["file", kept.name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,10 +147,10 @@ def save_or_keep(model: Any, out: Path, notes: Mapping[str, str]) -> None:
     except (OSError, ValueError) as error:
         failure = str(error)
     for place in (out.absolute().parent, Path.cwd(), Path(tempfile.gettempdir())):
+        kept = place / f"cignn-model-{datetime.now():%Y-%m-%d-%H-%M-%S}"
         try:
-            kept = Path(tempfile.mkdtemp(prefix="cignn-model-", dir=place))
             model.save(kept, notes)
-        except OSError:
+        except (OSError, ValueError):
             continue
         raise FailedWorkError(f"{failure} The trained model is kept in {kept}.")
     raise FailedWorkError(f"{failure} The trained model could be kept nowhere.")
