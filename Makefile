@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench fuzz docs clean
+.PHONY: demo test lint bench fuzz mutants docs clean
 
 # The stamp is renewed when the dependencies change; constraints.txt pins what is installed.
 $(VENV)/stamp: pyproject.toml constraints.txt
@@ -31,6 +31,10 @@ bench: $(VENV)/stamp
 # 100,000 damaged inputs; those that find a fault are kept in fuzz/
 fuzz: $(VENV)/stamp
 	$(BIN)/python -m campaigns.fuzz
+
+# deliberate defects, one at a time, in a copy of src: do the tests notice?
+mutants: $(VENV)/stamp
+	$(BIN)/python -m campaigns.mutants
 
 docs: $(VENV)/stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

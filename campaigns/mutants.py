@@ -1,0 +1,602 @@
+"""Break the package on purpose, one defect at a time, and see whether the tests notice: ``make mutants``.
+
+Every defect is put into a copy of ``src``, never into the working tree, and the tests that should die of it
+run against that copy. Exit code 1 where a defect survives, or can no longer be put in because its line has
+changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE = 900  # seconds for the tests of one defect: an endless loop counts as noticed
+
+
+class Mutant(NamedTuple):
+    """A defect: ``old``, which stands exactly once in ``file``, becomes ``new``."""
+
+    name: str
+    file: str  # below src/cignn
+    old: str
+    new: str
+    tests: str  # files that should notice, by what follows "test_"
+    words: str = ""  # which of their tests, as in ``pytest -k``; all by default
+
+
+MUTANTS = [
+    # ------------------------------------------------------------------ information
+    Mutant(
+        "rounding counts as eigenvalues",
+        "information/renyi.py",
+        "absent = values.detach() <= relative",
+        "absent = values.detach() <= 0 * relative",
+        "information",
+    ),
+    Mutant(
+        "the joint entropy is that of a sum",
+        "information/renyi.py",
+        "reduce(torch.mul, factors)",
+        "reduce(torch.add, factors)",
+        "information",
+    ),
+    Mutant(
+        "the condition is left out",
+        "information/renyi.py",
+        "cmi=(h_ab + h_yb - h_b - h_ayb)",
+        "cmi=(h_ab + h_yb - h_a - h_ayb)",
+        "information",
+    ),
+    Mutant(
+        "a sample is its own neighbour",
+        "information/gram.py",
+        "distances.topk(k + 1,",
+        "distances.topk(k,",
+        "information",
+    ),
+    Mutant(
+        "HSIC centres one side",
+        "information/hsic.py",
+        "* _centred(gram_b)",
+        "* gram_b",
+        "information",
+        "hsic",
+    ),
+    Mutant(
+        "false pairs keep the true ones",
+        "information/donsker_varadhan.py",
+        "-torch.inf)",
+        "0.0)",
+        "sib_dir",
+        "bound or information",
+    ),
+    # --------------------------------------------------------------------- networks
+    Mutant(
+        "one mask for all graphs",
+        "nn/ci_gnn.py",
+        "        sampled = self.training and self.mask",
+        "        edge_logits = edge_logits.mean(0, keepdim=True).expand_as(edge_logits)\n"
+        "        sampled = self.training and self.mask",
+        "ci_gnn",
+        "mask or mates",
+    ),
+    Mutant(
+        "one mask for all subjects",
+        "nn/ci_gnn.py",
+        "        h = encoder.embed(x, adj, batch.padding)\n",
+        "        h = encoder.embed(x, adj, batch.padding)[:1].expand(len(x), -1, -1)\n",
+        "aligned estimators",
+        "subject or whole_network",
+    ),
+    Mutant(
+        "the classifier sees the whole graph",
+        "nn/ci_gnn.py",
+        "        adj = whole * prob\n",
+        "        adj = whole + 0 * prob\n",
+        "ci_gnn",
+        "subgraph",
+    ),
+    Mutant(
+        "the rest is the subgraph",
+        "nn/ci_gnn.py",
+        "whole[some] - adj[some]",
+        "adj[some]",
+        "ci_gnn",
+        "rest",
+    ),
+    Mutant(
+        "the price never waits",
+        "nn/ci_gnn.py",
+        "(1 - PRICE_FLOOR) * explained * losses",
+        "(1 - PRICE_FLOOR) * losses",
+        "ci_gnn",
+        "edge or price",
+    ),
+    Mutant(
+        "the VAE moves α beside the classifier",
+        "nn/ci_gnn.py",
+        "(out.alpha.detach(), out.beta)",
+        "(out.alpha, out.beta)",
+        "ci_gnn",
+        "reconstruction",
+    ),
+    Mutant(
+        "the causal effect is minimised",
+        "nn/ci_gnn.py",
+        'losses["causal"] = -(terms.mi',
+        'losses["causal"] = (terms.mi',
+        "ci_gnn",
+        "causal or informations",
+    ),
+    Mutant(
+        "edges are drawn one way",
+        "nn/subgraph.py",
+        "noise = noise + noise.transpose(1, 2)",
+        "noise = noise + noise",
+        "layers",
+        "draw",
+    ),
+    Mutant(
+        "latents have no noise",
+        "nn/encoder.py",
+        "self.log_std.exp(), torch.randn_like(self.mean)",
+        "self.log_std.exp(), torch.zeros_like(self.mean)",
+        "layers ci_gnn",
+        "draw or drawn",
+    ),
+    Mutant(
+        "padding counts in a mean",
+        "nn/layers.py",
+        "/ mask.sum(1, keepdim=True)",
+        "/ x.shape[1]",
+        "layers",
+        "readout",
+    ),
+    Mutant(
+        "a committee listens to its first",
+        "nn/committee.py",
+        "weights.div_(len(outs))",
+        "weights",
+        "aligned",
+        "committee",
+    ),
+    Mutant(
+        "interventions teach complements",
+        "nn/dir.py",
+        "torch.sigmoid(complement_logits.detach())",
+        "torch.sigmoid(complement_logits)",
+        "sib_dir",
+        "complement",
+    ),
+    Mutant(
+        "SIB's subgraph is the graph",
+        "nn/sib.py",
+        "subgraph = (prob * h).sum(1)",
+        "subgraph = (h + 0 * prob).sum(1)",
+        "sib_dir",
+    ),
+    # ------------------------------------------------------------------- estimators
+    Mutant(
+        "λ is 0 by default",
+        "estimators/presets.py",
+        """        "reconstruction": 0.1,
+        "causal_weight": 1e-3,""",
+        """        "reconstruction": 0.1,
+        "causal_weight": 0.0,""",
+        "estimators",
+        "default",
+    ),
+    Mutant(
+        "the rest costs nothing by default",
+        "estimators/presets.py",
+        '"rest_weight": 1.0,',
+        '"rest_weight": 0.0,',
+        "estimators",
+        "rest",
+    ),
+    Mutant(
+        "the weight of the rest is ignored",
+        "estimators/ci_gnn.py",
+        '"rest": settings["rest_weight"]',
+        '"rest": 1.0',
+        "estimators",
+        "rest",
+    ),
+    Mutant(
+        "the rest is not in the loss",
+        "estimators/ci_gnn.py",
+        ', "rest": settings["rest_weight"]',
+        "",
+        "estimators",
+        "rest",
+    ),
+    Mutant(
+        "the running average is off",
+        "estimators/training.py",
+        "average.follow(min(averaging, state.steps / (state.steps + WARM_UP)))",
+        "average.follow(0.0)",
+        "estimators",
+        "average",
+    ),
+    Mutant(
+        "members share a validation split",
+        "estimators/base.py",
+        "eval_set, seed + member)",
+        "eval_set, seed)",
+        "estimators",
+        "member",
+    ),
+    Mutant(
+        "the last epoch is kept",
+        "estimators/training.py",
+        "if not state.best_score or score >= state.best_score:",
+        "if True:",
+        "estimators",
+        "kept",
+    ),
+    Mutant(
+        "an epoch without a validation loss is kept",
+        "estimators/training.py",
+        " or not np.isfinite(cost):",
+        ":",
+        "estimators",
+        "validation_loss",
+    ),
+    Mutant(
+        "information that is no number is trained on",
+        "estimators/training.py",
+        "not losses[name].isfinite()]",
+        "False]",
+        "estimators",
+        "information_that",
+    ),
+    Mutant(
+        "dropout stays on in what stands still",
+        "estimators/training.py",
+        "            module.eval()\n",
+        "            pass\n",
+        "estimators",
+        "stands_still",
+    ),
+    Mutant(
+        "scans of a subject fall on both sides",
+        "estimators/subjects.py",
+        'of_graph, word = number, "subject"',
+        "pass",
+        "estimators",
+        "subject",
+    ),
+    Mutant(
+        "classes count the same in validation",
+        "estimators/labels.py",
+        "    if not isinstance(class_weight, str):\n        return weight\n",
+        "    return np.ones_like(weight)\n",
+        "estimators",
+        "class_weight",
+    ),
+    Mutant(
+        "threads do not wait",
+        "_random.py",
+        "with one_thread(), torch.random.fork_rng",
+        "with torch.random.fork_rng",
+        "threads",
+        "fits",
+    ),
+    # ------------------------------------------------------------------ persistence
+    Mutant(
+        "a checkpoint forgets the generators",
+        "estimators/checkpoint.py",
+        '        torch.set_rng_state(self.generators["cpu"])\n',
+        "",
+        "persistence",
+        "checkpoint or killed",
+    ),
+    Mutant(
+        "a checkpoint forgets the optimiser",
+        "estimators/checkpoint.py",
+        'content["state"] = self.optimiser',
+        "pass",
+        "persistence",
+        "checkpoint or killed",
+    ),
+    Mutant(
+        "damaged weights are read",
+        "estimators/persistence.py",
+        'if _sha256(content) == facts["sha256"]:',
+        "if True:",
+        "persistence",
+    ),
+    # ------------------------------------------------------------------- explainers
+    Mutant(
+        "the gradient has no size",
+        "explainers/references.py",
+        "edges.relative(gradient.abs(), ROUNDING)",
+        "edges.relative(gradient.clamp(min=0), ROUNDING)",
+        "explainers",
+        "gradient",
+    ),
+    Mutant(
+        "a mask costs nothing",
+        "explainers/gnn_explainer.py",
+        "size = self.size_weight * (seen * mask).sum()",
+        "size = 0 * mask.sum()",
+        "explainers",
+        "pyg or lighter",
+    ),
+    Mutant(
+        "PGExplainer draws each edge once",
+        "explainers/pg_explainer.py",
+        "edges.directed(there, back)",
+        "edges.directed(there, there)",
+        "explainers",
+        "pg_explainer_is",
+    ),
+    Mutant(
+        "rewards have the wrong sign",
+        "explainers/rc_explainer.py",
+        "return -gain.sum(0).mean()",
+        "return gain.sum(0).mean()",
+        "explainers",
+        "decide or chance",
+    ),
+    Mutant(
+        "OrphicX does not ask for the prediction",
+        "explainers/orphicx.py",
+        '"flow": -self.flow_weight * flow,',
+        '"flow": self.flow_weight * flow,',
+        "explainers",
+        "orphicx",
+    ),
+    Mutant(
+        "explaining freezes the network for good",
+        "explainers/base.py",
+        "parameter.requires_grad_(needed)",
+        "pass",
+        "explainers",
+        "network_stays",
+    ),
+    # ------------------------------------------------------------------- evaluation
+    Mutant(
+        "sensitivity and specificity change places",
+        "evaluation/classification.py",
+        "sensitivity = recall[..., -1]",
+        "sensitivity = recall[..., 0]",
+        "evaluation",
+    ),
+    Mutant(
+        "calibration forgets the signs",
+        "evaluation/classification.py",
+        "= came - promised",
+        "= np.abs(came - promised)",
+        "evaluation",
+    ),
+    Mutant(
+        "truth marked one way is missed",
+        "evaluation/explanation.py",
+        "marked[source, target] | marked[target, source]",
+        "marked[source, target]",
+        "evaluation faithfulness",
+    ),
+    Mutant(
+        "the test part helps to choose",
+        "evaluation/protocols.py",
+        "people.positions(part) for part in (train, validation, test)",
+        "people.positions(part) for part in (train, test, test)",
+        "protocols",
+    ),
+    Mutant(
+        "overlap of training sets is ignored",
+        "evaluation/statistics.py",
+        "(1 / len(values) + overlap)",
+        "(1 / len(values))",
+        "statistics",
+    ),
+    Mutant(
+        "a p-value may be 0",
+        "evaluation/resampling.py",
+        "(1 + np.sum(chance >= score - 1e-9))",
+        "np.sum(chance >= score - 1e-9)",
+        "statistics",
+    ),
+    Mutant(
+        "Holm does not step",
+        "evaluation/statistics.py",
+        "p[order] * np.arange(len(p), 0, -1)",
+        "p[order] * len(p)",
+        "statistics",
+    ),
+    Mutant(
+        "the lightest edges are kept",
+        "evaluation/faithfulness.py",
+        "_ranks(explanations.graphs.n_edges, -weights, scramble)",
+        "_ranks(explanations.graphs.n_edges, weights, scramble)",
+        "faithfulness",
+    ),
+    # ------------------------------------------------------------------- connectome
+    Mutant(
+        "ComBat moves a single subject onto the mean",
+        "connectome/combat.py",
+        "real = max(observed.var() - 1 / len(residuals), 0.0)",
+        "real = observed.var()",
+        "connectome",
+        "combat",
+    ),
+    Mutant(
+        "ComBat leaves the spread",
+        "connectome/combat.py",
+        "/ np.sqrt(self.spread_[place])",
+        "/ 1.0",
+        "connectome",
+        "combat",
+    ),
+    Mutant(
+        "Fisher z is r",
+        "connectome/connectivity.py",
+        "    np.arctanh(matrices, out=matrices)\n",
+        "",
+        "connectome",
+        "fisher",
+    ),
+    Mutant(
+        "only positive connections are strong",
+        "connectome/connectome_graphs.py",
+        "self._kept(np.abs(left))",
+        "self._kept(left)",
+        "connectome",
+    ),
+    # --------------------------------------------------------------------- datasets
+    Mutant(
+        "the joint counts as motif",
+        "datasets/motifs.py",
+        ">= len(base_edges) + len(joints)",
+        ">= len(base_edges)",
+        "datasets",
+    ),
+    Mutant(
+        "training bases are unbiased",
+        "datasets/motifs.py",
+        "chance = np.where(test, 1 / 3, bias)",
+        "chance = np.where(test, 1 / 3, 1 / 3)",
+        "datasets",
+    ),
+    Mutant(
+        "planted edges move controls",
+        "datasets/simulated.py",
+        "for i in np.flatnonzero(y):",
+        "for i in np.flatnonzero(1 - y):",
+        "simulated_cohorts",
+    ),
+    Mutant(
+        "loops count as neighbours",
+        "datasets/tu.py",
+        "low[low != high] * n_nodes + high[low != high]",
+        "low * n_nodes + high",
+        "datasets",
+    ),
+    # ------------------------------------------------------------ numbers in reports
+    Mutant(
+        "Wilson's interval forgets its centre",
+        "report/curves.py",
+        "middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)",
+        "middle = share + 0 * n",
+        "score_figures",
+    ),
+    Mutant(
+        "means of systems count loops twice",
+        "explanations.py",
+        "(target, source, source != target)",
+        "(target, source, True)",
+        "explanations",
+    ),
+    Mutant(
+        "methods are ranked upside down",
+        "report/performance.py",
+        "key=lambda m: -np.nan_to_num(",
+        "key=lambda m: np.nan_to_num(",
+        "html_report report",
+    ),
+]
+
+
+class Outcome(NamedTuple):
+    """What came of a defect: "killed", "survived", "not there" or "no answer", and after how many seconds."""
+
+    mutant: Mutant
+    verdict: str
+    seconds: float
+    last: str = ""  # words of pytest
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, run, print the table; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m campaigns.mutants", description=__doc__)
+    parser.add_argument("--only", default="", help="words of the names of defects, separated by commas")
+    parser.add_argument("--jobs", type=int, default=2, help="defects tried at the same time")
+    parser.add_argument("--source", type=Path, default=ROOT / "src", help="what is broken, a copy of it")
+    given = parser.parse_args(arguments)
+    only = [word for word in given.only.split(",") if word]
+    chosen = [mutant for mutant in MUTANTS if not only or any(word in mutant.name for word in only)]
+    with TemporaryDirectory(prefix="cignn-mutants-") as folder:
+        source = shutil.copytree(given.source, Path(folder) / "whole")  # the same for all, whoever edits
+        check_import(source)
+        with ThreadPoolExecutor(given.jobs) as pool:
+            if not all(pool.map(lambda tests: passes(source, *tests), sorted({m[-2:] for m in chosen}))):
+                return 2
+            outcomes = []
+            for outcome in pool.map(lambda mutant: try_mutant(mutant, source), chosen):
+                outcomes.append(outcome)
+                print(f"{outcome.verdict:10} {outcome.seconds:5.0f} s  {outcome.mutant.name}", flush=True)
+                if outcome.verdict != "killed":
+                    print(f"             {outcome.mutant.file}: {outcome.mutant.old.strip()}\n{outcome.last}")
+    killed = sum(outcome.verdict == "killed" for outcome in outcomes)
+    print(f"{killed} of {len(outcomes)} defects were noticed")
+    return int(killed < len(outcomes))
+
+
+def try_mutant(mutant: Mutant, source: Path) -> Outcome:
+    """Run the tests of a defect against a copy of ``source`` that has it."""
+    began = time.monotonic()
+    text = (source / "cignn" / mutant.file).read_text()
+    if text.count(mutant.old) != 1:
+        return Outcome(mutant, "not there", 0.0)
+    with TemporaryDirectory(prefix="cignn-mutant-") as folder:
+        copy = shutil.copytree(source, Path(folder) / "src")
+        (copy / "cignn" / mutant.file).write_text(text.replace(mutant.old, mutant.new))
+        try:
+            done = run_tests(copy, mutant.tests, mutant.words)
+        except subprocess.TimeoutExpired:
+            return Outcome(mutant, "killed", time.monotonic() - began)
+    verdict = {0: "survived", 1: "killed"}.get(done.returncode, "no answer")
+    return Outcome(mutant, verdict, time.monotonic() - began, done.stdout[-800:])
+
+
+def passes(source: Path, tests: str, words: str) -> bool:
+    """Whether the tests pass without any defect; else say what fails, since they could notice nothing."""
+    done = run_tests(source, tests, words)
+    if done.returncode:
+        print(
+            f"without any defect, tests of {tests} ({words or 'all'}) fail:\n{done.stdout[-3000:]}",
+            flush=True,
+        )
+    return not done.returncode
+
+
+def run_tests(source: Path, tests: str, words: str) -> subprocess.CompletedProcess[str]:
+    """Run files of tests against the package in ``source`` until the first failure."""
+    files = [str(ROOT / "tests" / f"test_{name}.py") for name in tests.split()]
+    options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", *(["-k", words] if words else [])]
+    return _python(source, "-m", "pytest", *options, *files)
+
+
+def check_import(source: Path) -> None:
+    """Make sure that tests see the package in ``source`` and not the one that is installed."""
+    found = _python(source, "-c", "import cignn; print(cignn.__file__)").stdout.strip()
+    if Path(found).resolve().parent != (source / "cignn").resolve():
+        raise RuntimeError(f"tests would import {found}, not the copy in {source}.")
+
+
+def _python(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    settings = {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
