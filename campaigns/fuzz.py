@@ -37,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help=f"targets, separated by commas: {', '.join(TARGETS)}")
     parser.add_argument("--findings", type=Path, default=Path("fuzz"), help="folder to keep inputs in")
     parser.add_argument("--replay", type=Path, metavar="FOLDER", help="read kept inputs again instead")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the counts there too")
     given = parser.parse_args(arguments)
     wanted = [word for word in given.only.split(",") if word]
     chosen = {
@@ -57,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
             jobs = drawn(chosen, given.inputs)
         campaign.run(jobs, given.jobs)
     print(campaign.report())
+    if given.markdown is not None:
+        given.markdown.write_text(campaign.markdown(), encoding="utf-8")
     return int(campaign.failed)
 
 
@@ -120,7 +123,7 @@ class Campaign:
             "seed": self.seed,
             "number": case.number,
             "what": case.what,
-            "sealed": case.sealed,
+            "sealed": verdict.sealed,
             "outcome": verdict.outcome,
             "where": verdict.where,
             "detail": verdict.detail,
@@ -144,21 +147,25 @@ class Campaign:
         """Whether there is any such."""
         return self.n_bad > 0
 
+    def table(self) -> list[list[object]]:
+        """Return counts by target and outcome, below a header and above their sums."""
+        rows = [[self.counts[name, one] for one in OUTCOMES] for name in self.readers]
+        rows.append([sum(column) for column in zip(*rows, strict=True)])
+        named = zip([*self.readers, "all"], rows, strict=True)
+        return [["target", *OUTCOMES, "inputs"], *([name, *row, sum(row)] for name, row in named)]
+
     def report(self) -> str:
-        """Return counts by target and outcome, and where findings are kept."""
-        names = [name for name in self.readers if any(self.counts[name, one] for one in OUTCOMES)]
-        rows = [[name, *(self.counts[name, one] for one in OUTCOMES)] for name in names]
-        rows.append(["all", *(sum(row[k] for row in rows) for k in range(1, len(OUTCOMES) + 1))])  # type: ignore[misc]
-        head = ["target", *OUTCOMES, "inputs"]
-        lines = [_line(head), *(_line([*row, sum(row[1:])]) for row in rows)]  # type: ignore[arg-type]
+        """Return the table as text, and where findings are kept."""
+        lines = [f"{row[0]!s:<16}" + "".join(f"{cell!s:>9}" for cell in row[1:]) for row in self.table()]
         lines.append(f"seed {self.seed}; {self.warned} inputs made another package warn")
         for (target, outcome, where), places in sorted(self.places.items(), key=lambda item: -len(item[1])):
             lines.append(f"{len(places):5d} × {target}: {outcome} {where}, for instance {places[0]}")
         return "\n".join(lines)
 
-
-def _line(cells: list[object]) -> str:
-    return f"{cells[0]!s:<16}" + "".join(f"{cell!s:>9}" for cell in cells[1:])
+    def markdown(self) -> str:
+        """Return the table for a page."""
+        head, *rows = [f"| {' | '.join(map(str, row))} |" for row in self.table()]
+        return "\n".join([f"Seed {self.seed}.\n", head, "| --- " + "| ---: " * 7 + "|", *rows]) + "\n"
 
 
 def _as_text(files: Files) -> dict[str, str]:

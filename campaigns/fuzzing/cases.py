@@ -53,6 +53,7 @@ class Verdict(NamedTuple):
     where: str = ""
     detail: str = ""
     warned: int = 0
+    sealed: bool = False  # whether the checksums could be made right
 
 
 # --------------------------------------------------------------------------------- making
@@ -164,7 +165,7 @@ class Judge:
             except BaseException as error:
                 verdict = judge_error(error, place, case)
         leaked = [one for one in caught if not one.filename.startswith(PACKAGE)]
-        return verdict._replace(warned=len(leaked))
+        return verdict._replace(warned=len(leaked), sealed=case.sealed)
 
     def _judged(self, case: Case, reader: Reader, place: Path, reference: Any) -> Verdict:
         found = reader.read(place)

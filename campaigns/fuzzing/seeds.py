@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from scipy.io import savemat
@@ -16,6 +17,7 @@ from campaigns.fuzzing.mutators import as_csv
 from cignn import CIGNNClassifier, Cohort, GraphSet
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import make_estimator
+from cignn.estimators.checkpoint import Checkpoint
 from cignn.evaluation import evaluate
 
 N, R = 6, 4  # subjects and regions
@@ -204,10 +206,18 @@ def model(estimator: Any, data: Any, folder: Path) -> dict[str, bytes]:
     return in_folder(folder / "model")
 
 
-def checkpoint(folder: Path) -> dict[str, bytes]:
-    """What a training leaves of itself."""
-    CIGNNClassifier(**TINY, members=1, checkpoint=folder / CHECKPOINT).fit(graphs())
-    return in_folder(folder)
+def checkpoints(folder: Path) -> list[dict[str, bytes]]:
+    """What a training leaves of itself, after each of its epochs."""
+    kept = []
+    save = Checkpoint.save
+
+    def save_and_keep(self: Checkpoint, *state: Any) -> None:
+        save(self, *state)
+        kept.append({CHECKPOINT: self.path.read_bytes()})
+
+    with mock.patch.object(Checkpoint, "save", save_and_keep):
+        CIGNNClassifier(**TINY, members=1, checkpoint=folder / CHECKPOINT).fit(graphs())
+    return kept
 
 
 def store(folder: Path) -> dict[str, bytes]:

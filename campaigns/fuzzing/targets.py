@@ -249,7 +249,7 @@ TARGETS: dict[str, Reader] = {
     "model-shallow": _model(4, _SHALLOW),
     "model-cohort": _model(6, _PREPARED),
     "checkpoint": Reader(
-        _made(seeds.checkpoint), read_checkpoint, check_chances, 4, seal=seal_checkpoint, unsealed=check_same
+        seeds.checkpoints, read_checkpoint, check_chances, 4, seal=seal_checkpoint, unsealed=check_same
     ),
     "store": Reader(_made(seeds.store), read_store, check_store, 6, seal=seal_store, unsealed=check_rows),
     "settings-config": _command(2, "run.toml", read_config, seeds.SETTINGS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import pickle
 import shutil
 import signal
 import sys
@@ -30,7 +31,7 @@ Job = tuple[str, int] | Case  # a target and a number, or a case from elsewhere
 class Worker:
     """A process and the input that it reads."""
 
-    def __init__(self, seed: int, registry: str, samples: Samples, folder: Path) -> None:
+    def __init__(self, seed: int, registry: str, samples: Path, folder: Path) -> None:
         context = get_context("spawn")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -85,11 +86,14 @@ def run(
     """
     todo = iter(jobs)
     made = 0
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "samples.pickle"  # too much for the pipe to a process, if it should die at once
+    kept.write_bytes(pickle.dumps(samples))
 
     def start() -> Worker:
         nonlocal made
         made += 1
-        return Worker(seed, registry, samples, folder / f"worker-{made}")
+        return Worker(seed, registry, kept, folder / f"worker-{made}")
 
     workers = [start() for _ in range(n_jobs)]
     try:
@@ -135,11 +139,12 @@ def _received(worker: Worker) -> Verdict | None:
     return answer
 
 
-def _serve(pipe: Any, seed: int, registry: str, samples: Samples, folder: Path) -> None:
+def _serve(pipe: Any, seed: int, registry: str, kept: Path, folder: Path) -> None:
     log = (folder / "log.txt").open("w")
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)
     faulthandler.enable(log)
+    samples: Samples = pickle.loads(kept.read_bytes())
     readers: Mapping[str, Reader] = import_module(registry).TARGETS
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)

@@ -162,7 +162,9 @@ class Connectivity(TransformerMixin, BaseEstimator):
         assert X.series is not None
         blocks = [slice(start, start + _BLOCK) for start in range(0, len(X), _BLOCK)]
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_measure)(self.measure_, [self._prepared(series) for series in X.series[block]])
+            delayed(_measure)(
+                self.measure_, [self._prepared(series) for series in X.series[block]], X.subjects[block]
+            )
             for block in blocks
         )
         matrices = np.empty((len(X), X.n_rois, X.n_rois), np.float32)
@@ -220,13 +222,20 @@ def fisher_z(matrices: np.ndarray) -> None:
     matrices[:, on_diagonal, on_diagonal] = 0
 
 
-def _measure(measure: Any, series: list[np.ndarray]) -> np.ndarray:
-    """(b, R, R) matrices by nilearn's estimator."""
+def _measure(measure: Any, series: list[np.ndarray], subjects: np.ndarray) -> np.ndarray:
+    """(b, R, R) matrices by nilearn's estimator; subjects : (b,) their names, for messages."""
     # nilearn refuses the tangent space of one subject, for fear it was fitted on that one
     padded = series * 2 if len(series) == 1 else series
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        return np.asarray(measure.transform(padded))[: len(series)]
+        try:
+            return np.asarray(measure.transform(padded))[: len(series)]
+        except (ValueError, np.linalg.LinAlgError) as error:
+            raise ValueError(
+                f"the connectivity of {name_some(subjects)} cannot be computed "
+                f"({str(error).splitlines()[0]}); look for extreme values in the series, and in those that the "
+                "tangent space was fitted on."
+            ) from error
 
 
 def _disconnect(matrices: np.ndarray, constant: np.ndarray, diagonal: float) -> None:

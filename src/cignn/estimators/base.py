@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+from cignn._checks import shown
 from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
 from cignn.estimators.classifier import GraphClassifier, size_of
@@ -222,7 +223,14 @@ class NeuralGraphClassifier(GraphClassifier):
     def predict_proba(self, X: GraphSet) -> np.ndarray:
         """(g, classes) class probabilities, columns in the order of ``classes_``."""
         X = self._check_fitted(X)
-        return self._forward(X, lambda out: torch.softmax(out.logits, 1), len(self.classes_))
+        chances = self._forward(X, lambda out: torch.softmax(out.logits, 1), len(self.classes_))
+        good = np.isfinite(chances).all(1)
+        if not good.all():
+            raise ValueError(
+                f"the network gives graph {good.argmin()} no finite probabilities: its weights, or the numbers "
+                "of the graph, are too large; look for extreme values, or fit the model again."
+            )
+        return chances
 
     @torch.no_grad()
     def _forward(self, graphs: GraphSet, read: Any, width: int) -> np.ndarray:
@@ -255,7 +263,7 @@ def resolve_device(device: Any) -> torch.device:
     except RuntimeError:
         resolved = None
     if resolved is None or resolved.type not in ("cpu", "cuda"):  # others lack the float64 we need
-        raise ValueError(f'device must be "auto", "cpu" or "cuda", got {device!r}.')
+        raise ValueError(f'device must be "auto", "cpu" or "cuda", got {shown(device)}.')
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(
             f'device "{resolved}" was asked for, but no CUDA device is there; use device="auto".'

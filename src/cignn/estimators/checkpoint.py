@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from cignn._files import replacing
 
 FORMAT = "cignn checkpoint"
+ROW = {"epoch", "stage", "validation_loss", "validation_price"}  # what every row of a history has
 
 
 @dataclass
@@ -37,6 +38,7 @@ class State:
 class Pending:
     """A checkpoint read back, of which the optimiser and the generators wait to be restored."""
 
+    path: Path
     state: State
     optimiser: dict[int, dict[str, Tensor]]
     generators: dict[str, Tensor]
@@ -44,6 +46,7 @@ class Pending:
     def restore(self, optimiser: torch.optim.Optimizer, fresh: bool) -> None:
         """Bring the optimiser (unless a new stage begins) and torch's generators to where they were."""
         if not fresh:
+            self._check_moments(optimiser)
             content = optimiser.state_dict()
             content["state"] = self.optimiser
             optimiser.load_state_dict(content)
@@ -51,6 +54,15 @@ class Pending:
         device = optimiser.param_groups[0]["params"][0].device
         if "cuda" in self.generators and device.type == "cuda":
             torch.cuda.set_rng_state(self.generators["cuda"], device)
+
+    def _check_moments(self, optimiser: torch.optim.Optimizer) -> None:
+        """Refuse moments that are not those of the optimiser's parameters: torch does not look."""
+        parameters = [one for group in optimiser.param_groups for one in group["params"]]
+        for i, moments in self.optimiser.items():
+            shapes = {name: value.shape for name, value in moments.items() if name != "step"}
+            fits = i < len(parameters) and all(shape == parameters[i].shape for shape in shapes.values())
+            if not fits or set(moments) != {"step", "exp_avg", "exp_avg_sq"} or moments["step"].numel() != 1:
+                raise _unreadable(self.path, ValueError("its moments are not those of this network"))
 
 
 @dataclass
@@ -103,15 +115,18 @@ class Checkpoint:
         if not self.path.exists():
             return None
         metadata, tensors = _read(self.path)
-        if metadata["key"] != self.key:
+        if metadata.get("key") != self.key:
             raise ValueError(
                 f"{self.path} belongs to a training with other settings, data or random_state; delete it or "
                 "choose another path."
             )
         try:
-            progress: dict[str, Any] = json.loads(metadata["progress"])
+            progress = _progress(metadata["progress"])
             device = next(network.parameters()).device
             network.load_state_dict(_under(tensors, "network."))
+            best = _under(tensors, "best.")
+            if best:  # which are looked at only when the training ends
+                average.load_state_dict(best)
             average.load_state_dict(_under(tensors, "average."))
             state = State(
                 progress["epoch"],
@@ -119,7 +134,7 @@ class Checkpoint:
                 progress["best_epoch"],
                 tuple(progress["best_score"]),
                 progress["history"],
-                {k: v.to(device) for k, v in _under(tensors, "best.").items()},
+                {k: v.to(device) for k, v in best.items()},
             )
             moments: dict[int, dict[str, Tensor]] = {}
             for name, value in _under(tensors, "optimiser.").items():
@@ -129,7 +144,26 @@ class Checkpoint:
             torch.Generator().set_state(generators["cpu"])
         except Exception as error:  # whatever comes of a file with the right key and another content
             raise _unreadable(self.path, error) from None
-        return Pending(state, moments, generators)
+        return Pending(self.path, state, moments, generators)
+
+
+def _progress(text: str) -> dict[str, Any]:
+    """Return how far a training was; refuses what none has written."""
+    progress = json.loads(text)
+    counts = [progress[name] for name in ("epoch", "steps", "best_epoch")]
+    rows, scores = progress["history"], progress["best_score"]
+    sound = (
+        all(type(count) is int and count >= 0 for count in counts)
+        and isinstance(scores, list)
+        and all(isinstance(score, int | float) for score in scores)
+        and isinstance(rows, list)
+        and len(rows) == counts[0]
+        and all(isinstance(row, dict) and row.keys() >= ROW for row in rows)
+    )
+    numbers = [value for row in rows for name, value in row.items() if name != "stage"] if sound else [None]
+    if not all(isinstance(value, int | float) for value in numbers):
+        raise ValueError("its history is not one of a training")
+    return progress
 
 
 def saved_seed(path: Path) -> int | None:

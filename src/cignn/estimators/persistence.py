@@ -280,7 +280,7 @@ def read_weights(saved: Saved, name: str = WEIGHTS) -> dict[str, Tensor]:
         raise ModelError(
             f"{saved.path / name} is damaged ({first_line(error)}); save the model again."
         ) from None
-    bad = next((key for key, value in weights.items() if value.isnan().any()), None)
+    bad = next((key for key, value in weights.items() if not value.isfinite().all()), None)
     if bad is not None:
         raise ModelError(
             f"{saved.path / name} holds weights that are no numbers ({bad}); fit the model again."

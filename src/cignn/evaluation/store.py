@@ -28,6 +28,7 @@ from cignn.evaluation.store_file import (
     BROKEN,
     FORMAT,
     SCHEMA,
+    SUMS,
     TABLES,
     DamagedError,
     Rows,
@@ -102,7 +103,8 @@ class Store:
             raise ValueError(
                 f"{self.file} is no store (a database of something else); choose another folder."
             )
-        if version and any(columns_in(self._db, table) != list(names) for table, names in TABLES.items()):
+        wanted = TABLES | ({"checksums": SUMS} if version == FORMAT else {})  # which older ones do not have
+        if version and any(columns_in(self._db, table) != list(names) for table, names in wanted.items()):
             raise DamagedError("its tables are not those of a store")
         if self.read_only:
             if not tables:

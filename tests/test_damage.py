@@ -1,0 +1,166 @@
+"""What the campaign of damaged inputs found behind the checksums, each as a case of its own."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from cignn import CIGNNClassifier, GraphSet, load_model
+from cignn.connectome import Connectivity
+from cignn.datasets import make_cohort
+from cignn.estimators.checkpoint import Checkpoint, _checksum
+from cignn.estimators.persistence import WEIGHTS, reseal
+from cignn.evaluation import Store
+from examples import tiny
+
+EPOCHS = 4
+
+
+@pytest.fixture(scope="module")
+def few(graphs: GraphSet) -> GraphSet:
+    return graphs[:20]
+
+
+# --------------------------------------------------------------------------- checkpoints
+
+
+@pytest.fixture(scope="module")
+def unfinished(few: GraphSet, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The checkpoint of a training that goes on, of which one epoch is left."""
+    kept: list[bytes] = []
+    save = Checkpoint.save
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Checkpoint, "save", lambda self, *state: (save(self, *state), kept.append(self.path.read_bytes()))
+        )
+        tiny(epochs=EPOCHS, checkpoint=tmp_path_factory.mktemp("fit") / "fit.ckpt").fit(few)
+    return kept[-2]
+
+
+def rewritten(
+    path: Path, change: Callable[[dict[str, Any], dict[str, str], dict[str, torch.Tensor]], Any]
+) -> None:
+    """Change the progress, the metadata or the tensors of a checkpoint, and make its checksum right."""
+    with safe_open(path, "pt") as file:
+        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in list(file.keys())}
+    before = metadata["progress"]
+    progress = json.loads(before)
+    change(progress, metadata, tensors)
+    if metadata["progress"] == before:
+        metadata["progress"] = json.dumps(progress)
+    metadata["checksum"] = _checksum(metadata, tensors)
+    save_file(tensors, path, metadata)
+
+
+CHANGES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "history of numbers": lambda p, m, t: p.update(history=[0.5] * len(p["history"])),
+    "history without losses": lambda p, m, t: p["history"][0].pop("validation_loss"),
+    "history of words": lambda p, m, t: p["history"][0].update(validation_loss="low"),
+    "history too short": lambda p, m, t: p.update(history=[]),
+    "epoch a word": lambda p, m, t: p.update(epoch="1"),
+    "steps below zero": lambda p, m, t: p.update(steps=-1),
+    "score a word": lambda p, m, t: p.update(best_score=["a"]),
+    "progress a list": lambda p, m, t: m.update(progress="[]"),
+    "best weights of another network": lambda p, m, t: t.update({"best.x": torch.zeros(1)}),
+    "moments of another shape": lambda p, m, t: t.update(
+        {k: v[None] for k, v in t.items() if k.startswith("optimiser.0.exp")}
+    ),
+    "moments of nobody": lambda p, m, t: t.update({"optimiser.999.step": torch.zeros(1)}),
+    "moments incomplete": lambda p, m, t: t.pop("optimiser.0.exp_avg"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_checkpoint_that_no_training_wrote_is_refused(
+    tmp_path: Path, few: GraphSet, unfinished: bytes, change: Callable[[Any, Any, Any], Any]
+) -> None:
+    path = tmp_path / "fit.ckpt"
+    path.write_bytes(unfinished)
+    rewritten(path, change)
+    with pytest.raises(
+        ValueError, match=r"fit\.ckpt is not a readable checkpoint \(.*delete it to start anew"
+    ):
+        tiny(epochs=EPOCHS, checkpoint=path).fit(few)
+
+
+def test_a_checkpoint_without_its_key_is_refused(tmp_path: Path, few: GraphSet, unfinished: bytes) -> None:
+    path = tmp_path / "fit.ckpt"
+    path.write_bytes(unfinished)
+    rewritten(path, lambda progress, metadata, tensors: metadata.pop("key"))
+    with pytest.raises(ValueError, match=r"fit\.ckpt belongs to a training with other settings"):
+        tiny(epochs=EPOCHS, checkpoint=path).fit(few)
+
+
+# -------------------------------------------------------------------------------- models
+
+
+@pytest.fixture(scope="module")
+def model(few: GraphSet) -> CIGNNClassifier:
+    return tiny(epochs=1).fit(few)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused(
+    tmp_path: Path, model: CIGNNClassifier, value: float
+) -> None:
+    model.save(tmp_path / "model")
+    file = tmp_path / "model" / WEIGHTS
+    weights = load_file(file)
+    weights["class_weight"][0] = value
+    save_file(weights, file)
+    reseal(tmp_path / "model")
+    with pytest.raises(
+        ValueError, match=r"model\.safetensors holds weights that are no numbers \(class_weight\)"
+    ):
+        load_model(tmp_path / "model")
+
+
+def test_probabilities_that_are_none_are_refused(
+    tmp_path: Path, few: GraphSet, model: CIGNNClassifier
+) -> None:
+    """Finite weights may be so large that what comes of them is not."""
+    model.save(tmp_path / "model")
+    file = tmp_path / "model" / WEIGHTS
+    weights = load_file(file)
+    save_file({k: torch.full_like(v, 3e38) if v.is_floating_point() else v for k, v in weights.items()}, file)
+    reseal(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"graph 0 .*no finite probabilities.*fit the model again"):
+        load_model(tmp_path / "model").predict_proba(few)
+
+
+def test_a_tangent_space_that_cannot_be_computed_names_the_subjects() -> None:
+    cohort = make_cohort(8, 4, n_edges=2, lengths=(40, 40), random_state=0)
+    step = Connectivity("tangent").fit(cohort)
+    step.measure_.whitening_ = step.measure_.whitening_ * np.inf
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match=r"connectivity of sub-0001, .* cannot be computed \("),
+    ):
+        step.transform(cohort)
+
+
+# -------------------------------------------------------------------------------- stores
+
+
+def test_a_store_whose_checksums_are_hidden_is_refused(tmp_path: Path) -> None:
+    """A view in their place, or no such table, would let any change pass."""
+    for change in (
+        "DROP TABLE checksums",
+        "ALTER TABLE checksums RENAME TO sums; CREATE VIEW checksums AS SELECT * FROM sums",
+    ):
+        folder = tmp_path / str(len(change))
+        Store(folder).close()
+        db = sqlite3.connect(folder / "results.sqlite")
+        db.executescript(change)
+        db.close()
+        with pytest.raises(ValueError, match=r"results\.sqlite .*its tables are not those of a store"):
+            Store(folder)
