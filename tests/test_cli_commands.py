@@ -9,6 +9,7 @@ import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,18 +19,24 @@ from typer.testing import CliRunner
 from cignn import load_cohort, load_model, report
 from cignn.cli import app
 from cignn.cli.explain import draw, file_names
-from cignn.cli.report import _scores
+from cignn.cli.report import _evaluated
 from cignn.cli.settings import as_value, to_toml
 from cignn.cli.wording import as_options
 from cignn.datasets import aal116, make_ba2motifs, make_cohort
 from cignn.estimators import GNNClassifier
-from cignn.evaluation import Store
+from cignn.estimators.persistence import sealed
+from cignn.evaluation import Store, runner
+from cignn.evaluation.tasks import Outcome, Task
 from cignn.explanations import Explanation
 from cignn.report.performance import method_tables
 from commands import ALL, Result, write_studies
 
 Call = Callable[..., Result]
 QUICK = ["--epochs", "1", "--members", "1"]
+
+
+def words_of(page: Path) -> str:
+    return " ".join(page.read_text().split())
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +199,65 @@ def test_explain_writes_edges_and_a_figure_per_subject_and_of_the_group(call: Ca
     assert (here / "ex" / "settings.toml").is_file()
 
 
+def test_regions_of_one_name_keep_their_own_weights(call: Call, here: Path) -> None:
+    cohort = load_cohort("my_study")
+    names = ["insula" if i < 3 else f"region {i}" for i in range(cohort.n_rois)]
+    cohort._with(roi_names=names, atlas=None).save("namesakes.npz")
+    assert call("fit", "namesakes.npz", "--out", "namesake_model", *QUICK, "--json").code == 0
+    words = "explain namesake_model namesakes.npz --out namesakes --no-figures --json"
+    assert call(*words.split()).code == 0
+    group = pd.read_csv("namesakes/group_edges.csv")
+    model = load_model("namesake_model")
+    explanations = model.explain(cohort._with(roi_names=names, atlas=None))
+    assert set(map(str, explanations.predictions)) == {c[17:] for c in group if c.startswith("weight_pred")}
+    for name in np.unique(explanations.predictions):
+        weights = explanations[explanations.predictions == name].mean().weights
+        expected = weights[group["source_node"], group["target_node"]]
+        np.testing.assert_allclose(group[f"weight_predicted_{name}"], expected, atol=1e-6)
+
+
+def test_tables_of_edges_show_correlations_where_a_model_sees_tangent_vectors(call: Call, here: Path) -> None:
+    fit = ["fit", "my_study", "--connectivity", "tangent", "--out", "tangent_model", *QUICK, "--json"]
+    assert call(*fit).code == 0
+    assert (
+        call("explain", "tangent_model", "my_study", "--out", "tangent", "--no-figures", "--json").code == 0
+    )
+    group = pd.read_csv("tangent/group_edges.csv").set_index(["source", "target"])["connectivity"]
+    cohort = load_cohort("my_study", atlas=None)
+    mean = np.mean([np.corrcoef(series.T) for series in cohort.series], axis=0)
+    ends = [[int(name.split()[1]) for name in pair] for pair in group.index]
+    np.testing.assert_allclose(group, [mean[a, b] for a, b in ends], atol=1e-4)
+    assert group.abs().max() > 0.1
+    one = pd.read_csv("tangent/subjects/sub-0001.csv").iloc[0]
+    a, b = (int(one[end].split()[1]) for end in ("source", "target"))
+    assert one["connectivity"] == pytest.approx(np.corrcoef(cohort.series[0].T)[a, b], abs=1e-4)
+    assert call("report", "tangent_model", "--no-audit", "--json", "--out", "tangent.html").code == 0
+    assert "correlations are shown beside the weights" in words_of(here / "tangent.html")
+
+
+def test_scans_of_a_subject_are_not_counted_as_subjects(call: Call, here: Path) -> None:
+    cohort = load_cohort("my_study")
+    cohort._with(subjects=np.repeat([f"sub-{i}" for i in range(18)], 2)).save("scans.npz")
+    keep = ["--load", "duplicates=keep"]
+    result = call("predict", "model", "scans.npz", *keep)
+    assert result.code == 0 and "36 scans of 18 subjects" in result.words
+    told = json.loads(call("audit", "scans.npz", "--json").out)
+    assert (told["subjects"], told["scans"]) == (18, 36)
+    result = call("report", "model", "scans.npz", *keep, "--no-audit", "--json", "--out", "scans.html")
+    told = json.loads(result.out)
+    assert (told["subjects"], told["scans"]) == (18, 36)
+    assert "36 scans of 18 subjects" in words_of(here / "scans.html")
+
+
+def test_names_in_tables_are_no_formulas(call: Call, here: Path) -> None:
+    cohort = load_cohort("my_study")
+    cohort._with(subjects=["=1+1", "@sum", *cohort.subjects[2:]]).save("formulas.npz")
+    assert call("predict", "model", "formulas.npz", "--out", "formulas.csv", "--json").code == 0
+    assert pd.read_csv("formulas.csv")["subject"][:2].tolist() == ["'=1+1", "'@sum"]
+    assert call("explain", "model", "formulas.npz", "--out", "formulas", "--no-figures", "--json").code == 0
+    assert pd.read_csv("formulas/probabilities.csv")["subject"][0] == "'=1+1"
+
+
 def test_a_model_that_does_not_explain_itself_needs_an_explainer_that_can(call: Call, here: Path) -> None:
     words = ["explain", "svm", "new_subjects", "--out", "ex2", "--no-figures", "--load", "short_series=keep"]
     result = call(*words)
@@ -240,7 +306,7 @@ def test_graphs_that_a_model_was_trained_on_are_not_scored(call: Call, here: Pat
     place = here / "forest" / "config.json"
     config = json.loads(place.read_text())
     del config["graphs"]
-    place.write_text(json.dumps(config))
+    place.write_bytes(sealed({name: value for name, value in config.items() if name != "checksum"}))
     result = call("predict", "forest", "unseen.npz")
     assert "accuracy" not in result.words and "does not say what it was trained on" in result.words
 
@@ -253,7 +319,11 @@ def test_the_report_of_graphs_scores_those_not_trained_on(call: Call, here: Path
     assert call(*words.split()).code == 0
     for _ in range(2):  # the second time the model is there already
         assert call("report", "graph_results", "--out", "graphs.html", "--json").code == 0
-        assert "Scored on 4 graphs that it was not trained on." in (here / "graphs.html").read_text()
+        page = words_of(here / "graphs.html")
+        assert "Scored on 2 graphs in 1 test set, each by a model that had not seen them." in page
+        assert (
+            'balanced accuracy <span class="quiet">of ci-gnn, random hold-outs, on 2 not trained on' in page
+        )
 
 
 def test_labels_of_another_name_are_read_wherever_they_are(call: Call, here: Path) -> None:
@@ -269,7 +339,7 @@ def test_labels_of_another_name_are_read_wherever_they_are(call: Call, here: Pat
     assert call(*words.split()).code == 0
     result = call("report", "own_results", "--out", "own.html", "--json")
     assert result.code == 0, result.err
-    assert "Scored on 5 subjects that it was not trained on." in (here / "own.html").read_text()
+    assert "Scored on 2 subjects in 1 test set, each by a model" in words_of(here / "own.html")
 
 
 # ------------------------------------------------------------------ evaluations
@@ -297,7 +367,7 @@ def test_a_report_shows_the_evaluation_that_was_asked_for_last(call: Call, here:
     words = "evaluate my_study --protocol kfold --folds 3 --methods linear-svm --out twice --set"
     for strength in (0.001, 10.0, 0.001):  # the third is there already
         assert call(*words.split(), f"C={strength}").code == 0
-    shown = _scores(Path("twice"))
+    shown = _evaluated(Path("twice")).scores
     assert shown is not None and set(shown["key"]) == set(pd.read_csv("twice/scores.csv")["key"])
     (table,) = method_tables(shown)
     assert table.runs == 3
@@ -306,7 +376,7 @@ def test_a_report_shows_the_evaluation_that_was_asked_for_last(call: Call, here:
     assert len(every) == 6
     (here / "twice" / "tasks.txt").unlink()
     with pytest.raises(ValueError, match=r"twice: method 'linear-svm'.*2 different settings.*evaluate again"):
-        _scores(Path("twice"))
+        _evaluated(Path("twice"))
 
 
 def test_failed_tasks_are_told_with_exit_code_one(call: Call, here: Path) -> None:
@@ -321,6 +391,129 @@ def test_explainers_that_explain_nothing_are_told(call: Call, here: Path) -> Non
     result = call(*words.split())
     assert result.code == 0 and "built-in did not explain gin: TypeError: GNNClassifier brings" in result.err
     assert "explanations: mean" not in result.out
+
+
+@pytest.fixture(scope="module")
+def asd(place: Path) -> Path:
+    """A study of ASD, first in sorted order, and TD at three sites, evaluated by leaving one out."""
+    folder = place / "asd"
+    shutil.copytree(place / "my_study", folder)
+    table = pd.read_csv(folder / "participants.tsv", sep="\t", dtype=str)
+    table["label"] = table["label"].map({"patient": "ASD", "control": "TD"})
+    table["site"] = [f"site-{i % 3}" for i in range(len(table))]
+    table.to_csv(folder / "participants.tsv", sep="\t", index=False)
+    return folder
+
+
+METHODS = "--methods ci-gnn,linear-svm --set epochs=1 --set members=1"
+LOSO = f"evaluate asd --protocol loso {METHODS} --out asd_results"
+
+
+def test_every_score_of_an_evaluation_names_its_positive_class(call: Call, here: Path, asd: Path) -> None:
+    usual = json.loads(call(*LOSO.split(), "--json").out)
+    assert usual["positive"] == "TD" and {row["positive"] for row in usual["summary"]} == {"TD"}
+    result = call(*LOSO.split(), "--positive", "ASD")
+    assert result.code == 0 and "over tasks; positive: ASD" in result.words
+    for file in ("summary.csv", "scores.csv"):
+        assert set(pd.read_csv(here / "asd_results" / file)["positive"]) == {"ASD"}
+    told = json.loads(call(*LOSO.split(), "--positive", "ASD", "--json").out)
+    for new, old in zip(told["summary"], usual["summary"], strict=True):
+        assert new["sensitivity mean"] == pytest.approx(old["specificity mean"])
+    with Store("asd_results") as store:
+        assert len(store.tasks()) == 6, "nothing was trained again"
+    refused = call(*LOSO.split(), "--positive", "MDD")
+    assert refused.code == 2 and "one of the classes, 'ASD' or 'TD', got 'MDD'" in refused.words
+
+
+def test_the_report_of_a_run_shows_the_runs_own_figures(call: Call, here: Path, asd: Path) -> None:
+    assert call(*LOSO.split(), "--positive", "ASD").code == 0
+    words = "report asd_results --no-audit --json --out"
+    told = json.loads(call(*words.split(), "asd.html").out)
+    assert told["positive"] == "ASD" and told["missing"] == [] and told["subjects"] == 36
+    page = words_of(here / "asd.html")
+    assert "share of ASD that is recognised" in page and "positive class ASD" in page
+    assert "Scored on 36 subjects in 3 test sets" in page
+    assert "The explanations below come from another model" in page
+    with Store("asd_results") as store:
+        said = store.predictions().query("method == 'ci-gnn'")
+    right = said["y_true"] == said["y_pred"]
+    for site, some in right.groupby(said["site"]):
+        row = rf'{site}</th><td class="number">{len(some)}</td>.{{0,300}}?>{some.mean():.2f} '
+        assert re.search(row, page)
+    scores = pd.read_csv("asd_results/scores.csv").set_index(["method", "metric"]).sort_index()["value"]
+    mean = scores.loc[("ci-gnn", "balanced_accuracy")].mean()
+    assert f"on 36 not trained on</span></dt><dd>{mean:.2f}" in page
+    turned = json.loads(call(*words.split(), "turned.html", "--positive", "TD").out)
+    assert turned["positive"] == "TD" and "share of TD that is recognised" in words_of(here / "turned.html")
+    refused = call(*words.split(), "no.html", "--positive", "MDD")
+    assert refused.code == 2 and "one of the classes, 'ASD' or 'TD', got 'MDD'" in refused.words
+
+
+def test_a_report_counts_the_patients_the_model_was_scored_by(call: Call, here: Path) -> None:
+    fit = ["fit", "my_study", "--out", "counted", "--hold-out", "0.25", *QUICK, "--positive", "control"]
+    assert call(*fit).code == 0
+    words = "report counted --no-audit --json --class-names control=healthy --out counted.html"
+    assert json.loads(call(*words.split()).out)["positive"] == "control"
+    assert "share of healthy that is recognised" in words_of(here / "counted.html")
+    assert json.loads(call(*words.split(), "--positive", "patient").out)["positive"] == "patient"
+    assert json.loads(call(*words.split(), "--positive", "healthy").out)["positive"] == "control"
+
+
+def test_an_interrupted_evaluation_says_what_is_missing_and_its_report_too(
+    call: Call, here: Path, asd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = LOSO.replace("asd_results", "half").replace("linear-svm", "gin").split()
+    real, done = runner.run_task, []
+
+    def until_ctrl_c(task: Task, *rest: Any) -> Outcome:
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        done.append(task)
+        return real(task, *rest)
+
+    monkeypatch.setattr(runner, "run_task", until_ctrl_c)
+    result = call(*words)
+    assert result.code == 130 and "4 of 6 tasks (4 new) are done and kept in half; missing: " in result.words
+    assert "loso site-" in result.words and not (here / "half" / "summary.csv").exists()
+    result = call("report", "half", "--no-audit", "--out", "half.html")
+    assert result.code == 0 and "unfinished, 2 tasks are missing; nothing is ranked" in result.words
+    page = words_of(here / "half.html")
+    assert "This evaluation is unfinished: 2 tasks have no scores." in page
+    assert page.count("(not yet run)") == 2 and "Unfinished and not ranked" in page
+    assert "best balanced accuracy first" not in page and "Mean over 3 test sets" not in page
+    monkeypatch.setattr(runner, "run_task", real)
+    assert json.loads(call(*words, "--json").out)["missing"] == []
+    told = json.loads(call("report", "half", "--no-audit", "--out", "half.html", "--json").out)
+    assert told["missing"] == [] and "best balanced accuracy first" in words_of(here / "half.html")
+
+
+def test_tasks_of_an_older_folder_have_no_names_but_are_counted(call: Call, here: Path, asd: Path) -> None:
+    words = "evaluate asd --methods linear-svm --out old"
+    assert call(*words.split()).code == 0
+    plan = here / "old" / "tasks.txt"
+    (line,) = plan.read_text().splitlines()
+    assert line.split("\t")[1:] == ["linear-svm", "asd", "holdout", "1", "0"]
+    plan.write_text(line.split("\t")[0] + "\n" + "f" * 32 + "\n")
+    found = _evaluated(Path("old"))
+    assert len(found.scores) == 8 and [task.why for task in found.missing] == ["not yet run"]
+
+
+def test_failed_tasks_leave_a_summary_that_is_not_final(
+    call: Call, here: Path, asd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = runner.run_task
+
+    def breaks(task: Task, *rest: Any) -> Outcome:
+        if task.method == "lasso" and task.split.name == "site-1":
+            return Outcome(task.key, error="ValueError: no luck")
+        return real(task, *rest)
+
+    monkeypatch.setattr(runner, "run_task", breaks)
+    result = call("evaluate", "asd", "--protocol", "loso", "--methods", "lasso,linear-svm", "--out", "broken")
+    assert result.code == 1 and "unfinished, not to be ranked" in result.words
+    assert "2 of 3" in result.words and "3 of 3" in result.words
+    (missing,) = _evaluated(Path("broken")).missing
+    assert str(missing) == "lasso, loso site-1, seed 0 (failed: ValueError: no luck)"
 
 
 def test_audit_tells_findings_and_how_serious_they_are(call: Call, here: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cignn._files import write_csv
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, command
@@ -51,10 +52,11 @@ def audit(
     with working("looking for leaks", not as_json):
         findings = look(cohort)
     if out is not None:
-        findings.to_frame().to_csv(out, index=False)
+        write_csv(out, findings.to_frame())
         write_settings(out.with_suffix(".settings.toml"), context)
     if as_json:
-        say_json({"subjects": findings.subjects, "worst": findings.worst, "findings": findings.to_frame()})
+        counts = {"subjects": findings.subjects, "scans": findings.scans}
+        say_json(counts | {"worst": findings.worst, "findings": findings.to_frame()})
     else:
         say_words("", bold=repr(cohort))
         for one in findings:

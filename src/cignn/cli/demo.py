@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._files import replacing
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.reading import check_folder
@@ -94,7 +95,8 @@ def _motifs(out: Path, graphs: int, seed: int, as_json: bool) -> dict[str, Any]:
     shown = np.concatenate([np.flatnonzero(y[test] == label)[:3] for label in (0, 1)])
     titles = [f"{names[y[test][i]]}, predicted {names[predictions[i]]}" for i in shown]
     picture = out / "explained_graphs.png"
-    draw_graphs(explanations[shown], titles).savefig(picture, dpi=150)
+    with replacing(picture) as new:
+        draw_graphs(explanations[shown], titles).savefig(new, dpi=150)
     if not as_json:
         show_facts(figures, f"CI-GNN on {len(test)} unseen graphs")
     return figures | {"picture": str(picture), "model": str(out / "model")}

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._files import write_csv
+from cignn._words import name_some
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
 from cignn.cli.fit import check_kind, cohort_model, refuse_for_graphs
-from cignn.cli.reading import check_folder, kind_of, name_of, read_data
-from cignn.cli.screen import complain, say, say_json, show_table
-from cignn.cli.settings import FILE, TASKS, assignments, names_in, with_table, write_settings
+from cignn.cli.reading import check_folder, kind_of, missing_tasks, name_of, read_data, write_plan
+from cignn.cli.screen import complain, positive_words, say, say_json, show_table
+from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +76,7 @@ def evaluate(
         str | None, typer.Option(help="Address of a Dask cluster, instead of --jobs.", metavar="tcp://…")
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do failed tasks again.")] = False,
+    positive: opt.Positive = None,
     connectivity: opt.Kind = None,
     fisher: opt.Fisher = False,
     combat: opt.Combat = False,
@@ -108,8 +111,9 @@ def evaluate(
     """
     kind_of(data, format)  # before the wait for imports
     from cignn import Cohort
-    from cignn.evaluation import Store, TaskFailedWarning, make_protocol, summary
+    from cignn.evaluation import Store, TaskFailedWarning, make_protocol, positive_class, summary
     from cignn.evaluation import evaluate as run
+    from cignn.evaluation.protocols import labels_of
     from cignn.evaluation.runner import plan
 
     check_folder(out)
@@ -118,6 +122,7 @@ def evaluate(
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
     estimators = estimators_of(names_in(methods), assignments(settings), device)
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
+    counted = positive_class(labels_of(cohort).y, positive)
     able = explainable(estimators)
     if isinstance(cohort, Cohort):
         choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
@@ -127,9 +132,9 @@ def evaluate(
     else:
         refuse_for_graphs(context)
     name, wanted = name_of(data), names_in(explainers) or None
-    planned = plan(estimators, {name: cohort}, how, seeds, wanted)
+    tasks = plan(estimators, {name: cohort}, how, seeds, wanted)
     write_settings(out / FILE, context)
-    (out / TASKS).write_text("".join(f"{task.key}\n" for task in planned), encoding="utf-8")
+    write_plan(out, tasks)
     with Store(out) as store, warnings.catch_warnings():
         warnings.simplefilter("ignore", TaskFailedWarning)
         before = len(store.tasks())
@@ -140,6 +145,7 @@ def evaluate(
                 how,
                 seeds,
                 explainers=wanted,
+                positive=counted,
                 store=store,
                 n_jobs=jobs,
                 scheduler=scheduler,
@@ -147,17 +153,19 @@ def evaluate(
                 verbose=int(not as_json),
             )
         except KeyboardInterrupt:
-            raise InterruptedWorkError(_kept(store, before, out)) from None
+            raise InterruptedWorkError(_kept(store, before, out, len(tasks))) from None
+        missing = missing_tasks(out, store)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
-    table.reset_index().to_csv(out / "summary.csv", index=False)
-    results.to_csv(out / "scores.csv", index=False)
+    write_csv(out / "summary.csv", table.reset_index())
+    write_csv(out / "scores.csv", results)
     failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
     if as_json:
-        content = {"out": out, "summary": table.reset_index(), "comparison": _compared(results)}
+        content = {"out": out, "positive": counted, "summary": table.reset_index()}
+        content |= {"comparison": _compared(results), "missing": [str(task) for task in missing]}
         say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
     else:
-        _show(results, protocol)
+        _show(results, protocol, counted)
         say(f"every score, prediction and time: {out}")
         if able:
             say(f"to look at them: cignn report {out}")
@@ -208,13 +216,21 @@ def _takes(estimator: type, param: str) -> bool:
     return param in inspect.signature(estimator).parameters
 
 
-def _show(results: pd.DataFrame, protocol: str) -> None:
+def _show(results: pd.DataFrame, protocol: str, positive: Any) -> None:
     from cignn.evaluation import site_table, summary
 
     metrics = [m for m in SHOWN if m in set(results["metric"])]
     own = results[results["explainer"] == ""]
     if metrics:
-        show_table(summary(own, metrics).reset_index().drop(columns="data"), "mean ± std over tasks")
+        table = summary(own, metrics).reset_index().drop(columns="data")
+        title = f"mean ± std over tasks{positive_words(positive)}"
+        if "failed" in table:
+            done = own[own["metric"] == metrics[0]].groupby("method").size()
+            count = [int(done.get(name, 0)) for name in table["method"]]
+            of_all = [f"{n} of {n + lost}" for n, lost in zip(count, table["failed"], strict=True)]
+            table.insert(1, "tasks", of_all)
+            title = f"unfinished, not to be ranked: mean ± std over the tasks done{positive_words(positive)}"
+        show_table(table, title)
     others = results[results["explainer"] != ""]
     if len(others):
         kept = [m for m in EXPLAINED if m in set(others["metric"])]
@@ -245,6 +261,13 @@ def _compared(results: pd.DataFrame) -> pd.DataFrame | None:
         return None
 
 
-def _kept(store: Store, before: int, out: Path) -> str:
-    tasks = len(store.tasks())
-    return f"{tasks} tasks ({tasks - before} new) are kept in {out}; the same command goes on from there."
+def _kept(store: Store, before: int, out: Path, n_tasks: int) -> str:
+    """What an interrupt leaves, and what is missing of the evaluation."""
+    missing = missing_tasks(out, store)
+    new = len(store.tasks()) - before
+    some = name_some([str(task).removesuffix(" (not yet run)") for task in missing], 3)
+    lacking = f"; missing: {some}" if missing else ""
+    return (
+        f"{n_tasks - len(missing)} of {n_tasks} tasks ({new} new) are done and kept in {out}{lacking}; "
+        "the same command goes on from there, and nothing is ranked before."
+    )

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._files import write_csv
 from cignn._progress import track, working
 from cignn._words import meant
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.predict import own_scores, positive_of, prediction_table, read_new, tell_scores
-from cignn.cli.reading import as_graphs, check_folder, check_model, kind_of
+from cignn.cli.reading import as_graphs, check_folder, check_model, how_many, kind_of
 from cignn.cli.screen import say, say_json, show_table
 from cignn.cli.settings import FILE, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cignn import Explanations, GraphSet
+    from cignn import Cohort, Explanations, GraphSet
     from cignn.explanations import Explanation
 
 PICTURES = ("png", "pdf", "svg")
@@ -71,11 +72,12 @@ def explain(
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))
-    table.to_csv(out / "probabilities.csv", index=False)
+    write_csv(out / "probabilities.csv", table)
     write_settings(out / FILE, context)
-    explanations = explained(classifier, graphs, explainer, seed, as_json)
+    explanations = with_correlations(explained(classifier, graphs, explainer, seed, as_json), fitted, data)
     atlas_of = getattr(fitted, "atlas_", None)
-    group = write_group(explanations, atlas_of, out, top, picture)
+    counts = how_many(table["subject"])
+    group = write_group(explanations, atlas_of, out, top, picture, counts)
 
     names = file_names(table["subject"].tolist())
     (out / "subjects").mkdir(exist_ok=True)
@@ -83,9 +85,8 @@ def explain(
     try:
         for i in track(range(len(names)), "writing subjects", len(names), not as_json):
             one = explanations[i]
-            one.top_edges(edges or max(len(one.edges), 1)).to_csv(
-                out / "subjects" / f"{names[i]}.csv", index=False
-            )
+            listed = one.top_edges(edges or max(len(one.edges), 1))
+            write_csv(out / "subjects" / f"{names[i]}.csv", listed)
             if figures:
                 draw(
                     one,
@@ -97,13 +98,14 @@ def explain(
                 )
             done += 1
     except KeyboardInterrupt:
-        raise InterruptedWorkError(f"{done} of {len(names)} subjects are written into {out}.") from None
+        raise InterruptedWorkError(f"{done} of {counts} are written into {out}.") from None
     scores = own_scores(table, fitted.classes_, counted)
     if as_json:
         say_json(
             {
                 "out": out,
-                "subjects": len(names),
+                "subjects": table["subject"].nunique(),
+                "scans": len(names),
                 "probabilities": table,
                 "positive": counted,
                 "scores": scores,
@@ -113,10 +115,10 @@ def explain(
         return
     if group is not None:
         shown = [name for name in COLUMNS if name in group]
-        show_table(group[shown].head(SHOWN), f"heaviest edges of {len(names)} subjects", digits=2)
+        show_table(group[shown].head(SHOWN), f"heaviest edges of {counts}", digits=2)
     tell_scores(scores, table, counted)
     what = "probabilities, edges and figures" if figures else "probabilities and edges"
-    say(f"{what} of {len(names)} subjects: {out}")
+    say(f"{what} of {counts}: {out}")
 
 
 def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool) -> Explanations:
@@ -150,25 +152,32 @@ def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quie
     return made.fit(classifier, graphs).explain(graphs)
 
 
+def with_correlations(explanations: Explanations, model: Any, data: Cohort | GraphSet) -> Explanations:
+    """Return explanations whose tables show correlations, where the model's graphs are of tangent space."""
+    from cignn import Cohort, CohortClassifier
+
+    if not isinstance(model, CohortClassifier) or not isinstance(data, Cohort):
+        return explanations
+    return explanations.with_connectivity(model.shown_connectivity(data))
+
+
 def write_group(
-    explanations: Explanations, atlas: Any, out: Path, top: int, picture: str
+    explanations: Explanations, atlas: Any, out: Path, top: int, picture: str, counts: str
 ) -> pd.DataFrame | None:
     """Write the group's edges and figure; None where graphs are not aligned and have no common edges."""
+    import numpy as np
+
     if not explanations.graphs.aligned:
         return None
     mean = explanations.mean()
-    table = mean.top_edges(max(len(mean.edges), 1))
+    heaviest_first = np.argsort(-mean.edge_weights, kind="stable")
+    table, ends = mean.table(heaviest_first), tuple(mean.edges[heaviest_first].T)
     if explanations.predictions is not None:
         for name in sorted(set(explanations.predictions.tolist()), key=str):
             chosen = explanations[explanations.predictions == name].mean()
-            weights = chosen.weights
-            order = {str(node): i for i, node in enumerate(mean.node_names or range(mean.n_nodes))}
-            ends = [
-                [order[str(a)], order[str(b)]] for a, b in zip(table["source"], table["target"], strict=True)
-            ]
-            table[f"weight_predicted_{name}"] = [weights[a, b] for a, b in ends]
-    table.to_csv(out / "group_edges.csv", index=False)
-    draw(mean, None, atlas, f"{len(explanations)} subjects", top, out / f"group.{picture}")
+            table[f"weight_predicted_{name}"] = chosen.weights[ends]  # by number: names may repeat
+    write_csv(out / "group_edges.csv", table)
+    draw(mean, None, atlas, counts, top, out / f"group.{picture}")
     return table
 
 

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._files import write_csv
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import command
-from cignn.cli.reading import as_graphs, check_file, check_model, kind_of, read_data, subject_names
+from cignn.cli.reading import (
+    as_graphs,
+    check_file,
+    check_model,
+    how_many,
+    kind_of,
+    read_data,
+    subject_names,
+)
 from cignn.cli.screen import complain, positive_words, say, say_json, show_facts, show_table
 from cignn.cli.settings import assignments, read_settings, write_settings
 
@@ -58,16 +67,16 @@ def predict(
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))
     scores = own_scores(table, fitted.classes_, counted)
     if out is not None:
-        table.to_csv(out, index=False)
+        write_csv(out, table)
         write_settings(out.with_suffix(".settings.toml"), context)
     if as_json:
         say_json({"predictions": table, "positive": counted, "scores": scores, "out": out})
         return
     if out is None:
-        show_table(on_screen(table, len(fitted.classes_)), f"{len(table)} subjects", most=MOST)
+        show_table(on_screen(table, len(fitted.classes_)), how_many(table["subject"]), most=MOST)
     tell_scores(scores, table, counted)
     if out is not None:
-        say(f"probabilities of {len(table)} subjects: {out}")
+        say(f"probabilities of {how_many(table['subject'])}: {out}")
 
 
 def positive_of(fitted: Any, model: Path, given: str | None) -> Any:

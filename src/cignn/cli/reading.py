@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from cignn._files import write_text
 from cignn._words import meant
 from cignn.cli.options import FORMATS
 from cignn.cli.screen import complain
+from cignn.cli.settings import TASKS
 
 if TYPE_CHECKING:
     from cignn import Cohort, GraphSet
     from cignn.datasets import Atlas
+    from cignn.evaluation import Store
+    from cignn.evaluation.tasks import MissingTask, Task
 
 
 def check_folder(out: Path) -> None:
@@ -217,6 +221,52 @@ def as_graphs(model: Any, data: Cohort | GraphSet) -> tuple[Any, GraphSet]:
             "the model was trained on graphs, the data are a cohort; give graphs of the same kind."
         )
     return model, data
+
+
+def how_many(subjects: Iterable[str]) -> str:
+    """Say "24 subjects", or "24 scans of 12 subjects" where names repeat."""
+    names = list(subjects)
+    n = len(set(names))
+    people = f"{n} subject{'s' if n != 1 else ''}"
+    return people if n == len(names) else f"{len(names)} scans of {people}"
+
+
+def write_plan(folder: Path, tasks: Iterable[Task]) -> None:
+    """Write down which tasks the evaluation in a folder is made of: one per line, key first, then names."""
+    rows = [(t.key, t.method, t.data, t.protocol.name, t.split.name, t.seed) for t in tasks]
+    lines = ["\t".join(" ".join(str(part).split()) for part in row) for row in rows]
+    write_text(folder / TASKS, "".join(f"{line}\n" for line in lines))
+
+
+def missing_tasks(folder: Path, store: Store) -> list[MissingTask]:
+    """Return what the last evaluation in a folder planned and has no scores of, with the reason."""
+    from cignn.evaluation.tasks import MissingTask
+
+    kept = store.tasks().set_index("key")
+    out = []
+    for key, *names in planned(folder):
+        why = "not yet run"
+        if key in kept.index:
+            row = kept.loc[key]
+            if row["status"] == "done":
+                continue
+            names = [str(row[name]) for name in ("method", "data", "protocol", "split", "seed")]
+            why = f"failed: {row['error']}"
+        method, of, protocol, split, seed = names if len(names) == 5 else ["?"] * 5
+        out.append(MissingTask(method, of, protocol, split, seed, why))
+    return out
+
+
+def planned(folder: Path) -> list[list[str]]:
+    """Return key and, in files of today, names of every task of the last evaluation in a folder."""
+    try:
+        text = (folder / TASKS).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        line = str(error).partition("\n")[0]
+        raise ValueError(f"{folder / TASKS} cannot be read ({line}); evaluate again.") from None
+    return [line.split("\t") for line in text.split("\n") if line]
 
 
 def subject_names(data: Cohort | GraphSet) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -12,16 +13,26 @@ from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.evaluate import estimators_of, explainable
-from cignn.cli.explain import explained
+from cignn.cli.explain import explained, with_correlations
 from cignn.cli.fit import cohort_model
-from cignn.cli.reading import as_graphs, check_file, kind_of, name_of, read_data
+from cignn.cli.reading import (
+    as_graphs,
+    check_file,
+    kind_of,
+    missing_tasks,
+    name_of,
+    planned,
+    read_data,
+    subject_names,
+)
 from cignn.cli.screen import complain, say, say_json
-from cignn.cli.settings import TASKS, assignments, names_in, read_settings, write_settings
+from cignn.cli.settings import assignments, names_in, read_settings, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from cignn import Cohort, GraphSet
+    from cignn.evaluation.tasks import MissingTask
 
 HOLD_OUT = 0.2  # of the subjects, when a report trains its own model
 KNOWN: dict[str, dict[Any, str]] = {  # what readers call the labels
@@ -61,6 +72,7 @@ def report(
     ] = None,
     audit: Annotated[bool, typer.Option(help="Show what an audit of the cohort finds.")] = True,
     explainer: opt.ExplainerName = "auto",
+    positive: opt.Positive = None,
     seed: opt.Seed = 0,
     label: opt.Label = "label",
     atlas: opt.AtlasName = None,
@@ -71,9 +83,9 @@ def report(
 ) -> None:
     """Write one self-contained HTML file that opens offline by double click.
 
-    An evaluation without a model: ci-gnn, else the first method that explains
-    itself, else the first network is trained on four fifths of the subjects
-    and kept in the folder.
+    Of an evaluation the figures are its own. Without a model to explain,
+    ci-gnn, else the first method that explains itself, else the first network
+    is trained on four fifths of the subjects and kept in the folder.
 
     Example: [bold]cignn report model --out report.html[/]
     """
@@ -86,17 +98,20 @@ def report(
     from cignn.report import report_of, write_report
 
     results, model = (run, model) if is_results else (results, run)
-    scores = _scores(results)
     settings = read_settings(run)
     fitted = None if model is None else load_model(model)
     left_out: list[str] = []
     place, kind, cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json, left_out)
-    names = _class_names(class_names, labels_of(cohort).y if fitted is None else fitted.classes_, kind)
+    classes = labels_of(cohort).y if fitted is None else fitted.classes_
+    names = _class_names(class_names, classes, kind)
+    counted = _positive(positive, classes, names, results, model)
+    evaluated = _evaluated(results, counted)
     try:
         if fitted is None:
             model, fitted = _trained(run, settings, cohort, seed, as_json)
         classifier, graphs = as_graphs(fitted, cohort)
         explanations = explained(classifier, graphs, explainer, seed, as_json)
+        explanations = with_correlations(explanations, fitted, cohort)
         seen = fitted.trained_on(cohort)
         if isinstance(cohort, Cohort):
             cohort = fitted.named(cohort)
@@ -106,10 +121,13 @@ def report(
             classifier,
             graphs,
             cohort if isinstance(cohort, Cohort) else None,
-            scores,
+            evaluated.scores,
             findings,
             explanations=explanations,
             held_out=None if seen is None else ~seen,
+            predictions=evaluated.of_method(_method(model, run, settings)),
+            missing=evaluated.missing,
+            positive=counted,
             class_names=names,
             exclusions=left_out,
             title=title or f"Connections behind the decisions: {place}",
@@ -123,8 +141,13 @@ def report(
         raise InterruptedWorkError(_kept(out, run / "model")) from None
     write_settings(out.with_suffix(".settings.toml"), context)
     if as_json:
-        say_json({"report": out, "model": model, "subjects": len(graphs), "bytes": out.stat().st_size})
+        counts = {"subjects": len(set(subject_names(cohort))), "scans": len(graphs)}
+        told = {"positive": counted, "missing": [str(task) for task in evaluated.missing]}
+        say_json({"report": out, "model": model, **counts, **told, "bytes": out.stat().st_size})
     else:
+        if evaluated.missing:
+            n = len(evaluated.missing)
+            complain("note", f"the evaluation is unfinished, {n} tasks are missing; nothing is ranked.")
         say(f"the report: {out.resolve()}")
 
 
@@ -209,25 +232,66 @@ def _trained(
     return place, fitted
 
 
-def _scores(results: Path | None) -> pd.DataFrame | None:
+class _Evaluated(NamedTuple):
+    """What a report shows of an evaluation: its scores, its predictions and what is missing."""
+
+    scores: pd.DataFrame | None = None
+    predictions: pd.DataFrame | None = None
+    missing: Sequence[MissingTask] = ()
+
+    def of_method(self, name: str | None) -> pd.DataFrame | None:
+        """Return the predictions of one method; None where there are none."""
+        if self.predictions is None:
+            return None
+        own = self.predictions[self.predictions["method"] == name]
+        return own if len(own) else None
+
+
+def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
+    """Read the evaluation asked for last; the store of the folder may hold others."""
     from cignn.evaluation import Store
     from cignn.evaluation.mixtures import refuse_mixtures
+    from cignn.evaluation.resampling import rescored
 
     if results is None:
-        return None
+        return _Evaluated()
     if not (results / "results.sqlite").is_file():
         raise FileNotFoundError(f"{results} is no folder of cignn evaluate.")
     with Store(results) as store:
-        rows = store.results()
-    if (results / TASKS).is_file():  # of the last evaluation; the store may hold others
-        keys = (results / TASKS).read_text(encoding="utf-8").split()
-        return rows[rows["key"].isin(keys)].reset_index(drop=True)
+        rows, predictions, missing = store.results(), store.predictions(), missing_tasks(results, store)
+    keys = [key for key, *_ in planned(results)]
+    if keys:
+        rows, predictions = (table[table["key"].isin(keys)] for table in (rows, predictions))
     try:
         refuse_mixtures(rows)
     except ValueError as error:
         line = f"{results}: {str(error).partition(';')[0]}"
         raise ValueError(f"{line}; evaluate again what to show, which repeats nothing.") from None
-    return rows
+    if positive is not None:
+        rows = rescored(rows, predictions, positive)
+    return _Evaluated(rows.reset_index(drop=True), predictions.reset_index(drop=True), missing)
+
+
+def _positive(
+    given: str | None, classes: Any, names: dict[Any, str], results: Path | None, model: Path | None
+) -> Any:
+    """Return the class that counts as positive: the one given, else that of the evaluation or the model."""
+    from cignn.evaluation import positive_class
+
+    said = [read_settings(folder).get("positive") for folder in (results, model) if folder is not None]
+    wanted = given or next((word for word in said if word is not None), None)
+    by_name = {name: label for label, name in names.items()}
+    return positive_class(classes, by_name.get(str(wanted), wanted))
+
+
+def _method(model: Path | None, run: Path, settings: dict[str, Any]) -> str | None:
+    """Return the name that the model's method has in an evaluation."""
+    own = {} if model is None else read_settings(model)
+    if "method" in own:
+        return str(own["method"])
+    names = names_in(settings.get("methods")) if model == run / "model" else []
+    able = explainable(estimators_of(names, settings.get("model", {}), "cpu")) if names else []
+    return able[0] if able else None
 
 
 def _audited(cohort: Cohort, names: dict[Any, str]) -> Any:

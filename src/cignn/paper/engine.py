@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from cignn._files import write_csv, write_text
 from cignn._words import nearest
 from cignn.paper.data import load_sets
 from cignn.paper.measure import Origin, Run, measure
@@ -103,8 +104,8 @@ def reproduce(
         out.with_suffix(".md"),
         out.with_suffix(".csv"),
     )
-    out.with_suffix(".md").write_text(result.to_markdown(), "utf-8")
-    result.table.to_csv(out.with_suffix(".csv"), index=False)
+    write_text(out.with_suffix(".md"), result.to_markdown())
+    write_csv(out.with_suffix(".csv"), result.table)
     return result
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from cignn._files import write_text
 from cignn.connectome import Connectivity, ConnectomeGraphs
 from cignn.datasets import Cohort
 from cignn.estimators import make_estimator
@@ -255,10 +255,7 @@ def _kept(run: Run, work: Callable[..., list[float]], *args: Any) -> list[float]
     if file.exists():
         return json.loads(file.read_text())
     value = work(*args)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(value))
-    part.replace(file)  # a killed run leaves no half of a file
+    write_text(file, json.dumps(value))
     return value
 
 
