@@ -10,9 +10,10 @@ import pytest
 
 from cignn import Cohort
 from cignn.datasets import load_abide, make_cohort
+from cignn.datasets.likeness import near_identical_pairs
 from cignn.evaluation import Audit, audit, brief, evaluate
 from cignn.evaluation.findings import SEVERITIES
-from cignn.evaluation.probes import coded, label_from, near_identical_pairs
+from cignn.evaluation.probes import coded, label_from
 
 
 def small(seed: int = 0, n: int = 120, **more: Any) -> Cohort:
@@ -312,3 +313,20 @@ def test_abide_holds_scans_that_stand_under_two_names(real_data: Any) -> None:
         True,
         True,
     ]
+
+
+def test_a_subject_with_two_scans_counts_once() -> None:
+    one = make_cohort(40, 12, n_edges=0, n_sites=2, kind="matrices", random_state=0)
+    rng = np.random.default_rng(0)
+    twice = np.repeat(np.arange(40), 2)
+    noisy = np.asarray(one.matrices)[twice]
+    noise = rng.normal(0, 0.05, noisy.shape)
+    two = one[twice].with_matrices((noisy + (noise + noise.transpose(0, 2, 1)) / 2).astype(np.float32))
+    found, single = audit(two), audit(one)
+    assert (found.subjects, found.scans) == (40, 80) and "Audit of 40 subjects (80 scans)" in repr(found)
+    assert "40 of 40 subjects have more than one scan, 80 scans in all" in found["repeated subjects"].message
+    for name in ("site → label", "age → label", "class balance", "class balance per site"):
+        assert found[name] == single[name]  # told apart by people, not by scans of the same people
+    table = two.summary()
+    assert table["subjects"].iloc[:2].sum() == 40 and table["scans"].iloc[:2].sum() == 80
+    pd.testing.assert_frame_equal(table.drop(columns="scans"), one.summary())

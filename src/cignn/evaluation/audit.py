@@ -16,16 +16,14 @@ from scipy import stats
 
 from cignn._words import name_some
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.likeness import NEAR_IDENTICAL, connectivity_vectors, near_identical_pairs
 from cignn.evaluation.findings import Audit, Finding
 from cignn.evaluation.probes import (
     FEWEST,
-    NEAR_IDENTICAL,
     Probe,
     class_from_connectivity,
     coded,
-    connectivity_vectors,
     label_from,
-    near_identical_pairs,
     number_from_connectivity,
 )
 
@@ -54,8 +52,9 @@ def audit(
         cohort's mean and leading patterns are taken off before, so that strangers are near 0
     covariates : columns of ``cohort.covariates`` whose power over the label is measured
 
-    A probe is flagged when its cross-validated score is both large and three standard errors above chance, so
-    a clean cohort passes. 1100 subjects with 116 ROIs take a few seconds.
+    A subject with several scans counts once, also in the probes. A probe is flagged when its cross-validated
+    score is both large and three standard errors above chance, so a clean cohort passes. 1100 subjects with
+    116 ROIs take a few seconds.
     """
     if not isinstance(cohort, Cohort):
         raise TypeError(f"audit works on a Cohort, got {type(cohort).__name__}; graphs have no subjects.")
@@ -70,11 +69,24 @@ def audit(
     ]
     if split is not None:
         findings.append(_both_sides(cohort, pairs, _splits(split, len(cohort))))
-    to_label = _to_label(cohort, covariates)
-    findings += to_label + _balance(cohort)
+    once = _once(cohort)
+    people = cohort[once]
+    to_label = _to_label(people, covariates)
+    findings += to_label + _balance(people)
     leaks = any(f.name == "site → label" and f.severity in ("serious", "warning") for f in to_label)
-    findings += _from_connectivity(cohort, vectors, leaks)
-    return Audit(findings, len(cohort))
+    findings += _from_connectivity(people, vectors[once], leaks)
+    return Audit(findings, len(np.unique(cohort.subjects)), len(cohort))
+
+
+def _once(cohort: Cohort) -> np.ndarray:
+    """Positions of one scan of each subject, of each of its labels where it has several.
+
+    A probe on all scans would find a subject it was fitted on, and take scans for independent people.
+    """
+    table = pd.DataFrame({"subject": cohort.subjects.astype(str)})
+    if cohort.y is not None:
+        table["y"] = pd.Series(cohort.y).astype(str)
+    return np.flatnonzero(~table.duplicated())
 
 
 # -------------------------------------------------------------------- subjects and splits
@@ -104,7 +116,10 @@ def _duplicates(cohort: Cohort, pairs: pd.DataFrame, threshold: float) -> list[F
     repeated = counts[counts > 1]
     if not len(repeated):
         return [near, Finding("repeated subjects", "fine", 0, "subjects", "every name once")]
-    message = f"{len(repeated)} subjects have more than one scan: {_some(list(repeated.index))}"
+    message = (
+        f"{len(repeated)} of {len(counts)} subjects have more than one scan, {len(names)} scans in all: "
+        f"{_some(list(repeated.index))}"
+    )
     advice = "split by subject (the protocols here do), never by scan"
     return [near, Finding("repeated subjects", "warning", len(repeated), "subjects", message, advice)]
 
@@ -153,7 +168,8 @@ def _both_sides(cohort: Cohort, pairs: pd.DataFrame, splits: list[tuple[np.ndarr
     name = "subjects on both sides of a split"
     if not guilty:
         return Finding(name, "fine", 0, "subjects", f"none in {len(splits)} splits")
-    message = f"{len(guilty)} of {len(names)} subjects are trained on and tested: {_some(sorted(guilty))}"
+    everyone = len(np.unique(names))
+    message = f"{len(guilty)} of {everyone} subjects are trained on and tested: {_some(sorted(guilty))}"
     return Finding(
         name, "serious", len(guilty), "subjects", message, "split by subject, and drop duplicates first"
     )
@@ -169,20 +185,20 @@ def _not_finite(cohort: Cohort) -> Finding:
     bad = counts > 0
     if not bad.any():
         return Finding(name, "fine", 0, "subjects", "none")
-    message = f"{bad.sum()} of {len(cohort)} subjects have some: {_some(cohort.subjects[bad])}"
+    message = f"{_of_all(cohort, bad)} have some: {_some(list(dict.fromkeys(cohort.subjects[bad])))}"
     advice = "repair their files, or drop the subjects (check_cohort, non_finite=); no model takes them"
     table = pd.DataFrame({"subject": cohort.subjects[bad], "values": counts[bad]})
-    return Finding(name, "serious", int(bad.sum()), "subjects", message, advice, table)
+    return Finding(name, "serious", _people(cohort, bad), "subjects", message, advice, table)
 
 
 def _constant_rois(cohort: Cohort, constant: np.ndarray) -> Finding:
-    bad = constant.any(1)
+    bad: np.ndarray = np.asarray(constant.any(1))
     name = "ROIs without signal"
     if not bad.any():
         return Finding(name, "fine", 0, "subjects", "none")
     rois = np.flatnonzero(constant.any(0))
     often = rois[np.argsort(-constant[:, rois].sum(0), kind="stable")]
-    message = f"{bad.sum()} of {len(cohort)} subjects have some, {len(rois)} ROIs in all: "
+    message = f"{_of_all(cohort, bad)} have some, {len(rois)} ROIs in all: "
     message += _some([cohort.roi_names[i] for i in often])
     severity = "warning"
     advice = (
@@ -192,12 +208,25 @@ def _constant_rois(cohort: Cohort, constant: np.ndarray) -> Finding:
         where = pd.Series(cohort.sites[bad]).value_counts()
         message += f"; most at {_some([f'{site} ({count})' for site, count in where.items()])}"
     if cohort.y is not None:
-        table = pd.crosstab(bad, pd.Series(cohort.y).to_numpy())
+        once = _once(cohort)
+        table = pd.crosstab(bad[once], pd.Series(cohort.y).to_numpy()[once])
         if table.shape[1] > 1 and (p := stats.chi2_contingency(table).pvalue) < 0.001:
             severity, message = "serious", f"{message}; they go along with the label (p = {p:.1g})"
             advice = "drop these ROIs from everyone: a model can read the label from where signal is missing"
     counts = pd.DataFrame({"subject": cohort.subjects[bad], "ROIs without signal": constant[bad].sum(1)})
-    return Finding(name, severity, int(bad.sum()), "subjects", message, advice, counts)
+    return Finding(name, severity, _people(cohort, bad), "subjects", message, advice, counts)
+
+
+def _people(cohort: Cohort, scans: np.ndarray) -> int:
+    """How many subjects the scans are of."""
+    return len(np.unique(cohort.subjects[scans]))
+
+
+def _of_all(cohort: Cohort, scans: np.ndarray) -> str:
+    """Say "3 of 20 subjects", with the scans where there are more of them."""
+    everyone = len(np.unique(cohort.subjects))
+    words = f"{_people(cohort, scans)} of {everyone} subjects"
+    return words if everyone == len(cohort) else f"{words} ({int(scans.sum())} of {len(cohort)} scans)"
 
 
 # --------------------------------------------------------------------- label, site, motion
