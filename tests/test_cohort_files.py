@@ -764,6 +764,190 @@ def test_bad_tables(tmp_path: Path, text: str, words: str) -> None:
         load_cohort(tmp_path)
 
 
+TABLE = "participant_id,label,site,age\nsub-000,a,A,20\nsub-001,b,A,21\nsub-002,a,B,22\nsub-003,b,B,23\n"
+RAGGED = {
+    "header short": ("site,", "", "line 2: expected 3 cells, one for each name in the header, got 4"),
+    "header long": ("age", "age,sex", r"line 2: expected 5 cells.* got 4 \(3 more lines.*correct the header"),
+    "first row": ("sub-000,a,A,20", "sub-000,a,A", "line 2: expected 4 cells.* got 3; correct the line"),
+    "last row": ("sub-003,b,B,23", "sub-003,b,B,23,x", "line 5: expected 4 cells.* got 5; correct the line"),
+    "separators behind rows": ("0\n", "0,\n", "line 2: expected 4 cells.* got 5"),
+    "open quote": ("sub-002,a", 'sub-002,"a', "cells cannot be told apart.*close or remove the quotes"),
+    "twice": ("site", "age", "has the column age more than once; keep or rename one"),
+    "zero bytes": ("sub-002", "sub\0002", "holds zero bytes"),
+}
+
+
+@pytest.mark.parametrize("case", RAGGED)
+@pytest.mark.parametrize("separator", [",", "\t", ";", "  "])
+def test_tables_whose_rows_and_header_differ_are_refused(tmp_path: Path, case: str, separator: str) -> None:
+    old, new, words = RAGGED[case]
+    if separator == "  " and case in ("separators behind rows", "open quote"):
+        pytest.skip("spaces behind a row separate nothing, and quotes are letters there")
+    write_study(tmp_path, n=4)
+    (tmp_path / "participants.tsv").write_text(TABLE.replace(",", separator))
+    assert load_cohort(tmp_path).y.tolist() == list("abab")
+    (tmp_path / "participants.tsv").write_text(TABLE.replace(old, new).replace(",", separator))
+    with pytest.raises(ValueError, match=f"participants.tsv,? ?{words}|participants.tsv.*{words}") as error:
+        load_cohort(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_the_same_reader_reads_atlases(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("name,x,y\na,1,2,3\nb,1,2,3\n")  # x would be read as y
+    with pytest.raises(ValueError, match=r"a.csv, line 2: expected 3 cells.* got 4"):
+        Atlas.from_table(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("name,x,y,z\na,1,2,3\na,1,2,3\n")
+    with pytest.raises(ValueError, match=r"a.csv: atlas names must differ"):
+        Atlas.from_table(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", ",\n"),  # a separator behind every line, the header's too
+        lambda text: text.replace("\n", "\n,,,\n") + ",,\n\n",  # lines of nothing
+        lambda text: text.replace("a,A", '"a", "A"').replace("age", '"age"'),
+        lambda text: text.replace(",A,", ',"A,\n 1",').replace(",B,", ',"A,\n 1",'),
+    ],
+)
+def test_tables_that_only_look_ragged(tmp_path: Path, change: Callable[[str], str]) -> None:
+    write_study(tmp_path, n=4)
+    (tmp_path / "participants.tsv").write_text(change(TABLE))
+    got = load_cohort(tmp_path)
+    assert got.y.tolist() == list("abab") and got.covariates["age"].tolist() == [20, 21, 22, 23]
+    assert all("\n" not in site for site in got.sites)
+
+
+def test_labels_under_two_names_are_refused(tmp_path: Path) -> None:
+    write_study(tmp_path, table().assign(Label="x").rename(columns={"label": "LABEL"}))
+    with pytest.raises(ValueError, match="has the columns LABEL, Label; give label= the one"):
+        load_cohort(tmp_path)
+    frame = pd.concat([table(), table()[["label"]]], axis=1)
+    with pytest.raises(ValueError, match="has the column label more than once"):
+        load_cohort(tmp_path, participants=frame)
+
+
+@pytest.mark.parametrize("column", ["age", "mean_fd", "iq"])
+@pytest.mark.parametrize("value", ["inf", "-Infinity", "1e999"])
+def test_infinite_covariates_are_refused_by_name(tmp_path: Path, column: str, value: str) -> None:
+    frame = table().astype({"age": object}).rename(columns={"age": column})
+    frame.loc[3, column] = value
+    write_study(tmp_path, frame)
+    with pytest.raises(ValueError, match=rf"participants.tsv: {column} of sub-003 is infinite; correct it"):
+        load_cohort(tmp_path)
+
+
+def test_codes_of_missing_values_are_no_classes(tmp_path: Path) -> None:
+    for code in ("-9999", "-999", "-9999.0"):
+        write_study(tmp_path, table(label=["patient", "control", code, "control"] * 2))
+        with pytest.raises(ValueError, match="no label for sub-002, sub-006"):
+            load_cohort(tmp_path)
+        assert set(load_cohort(tmp_path, missing_labels="drop_subject").y) == {"patient", "control"}
+        kept = load_cohort(tmp_path, missing_labels="keep").y
+        assert pd.isna(kept[[2, 6]]).all() and not pd.isna(kept[[0, 1]]).any()
+
+
+def test_a_score_is_no_class() -> None:
+    cohort = make_cohort(92, 12, n_edges=3, random_state=0)
+    for score in (np.arange(92) % 23, (np.arange(92) % 23).astype(float), (np.arange(92) % 23).astype(str)):
+        with pytest.raises(ValueError, match=r"23 different numbers from 0 to 22 with 4 members.*a score"):
+            check_cohort(cohort.with_y(score))
+    for classes in (
+        [f"c{i % 23}" for i in range(92)],  # words
+        np.arange(92) % 9,  # few
+        np.repeat(np.arange(23), 4) // 12,
+    ):
+        assert len(check_cohort(cohort.with_y(classes))) == 92
+    large = make_cohort(300, 4, n_edges=1, random_state=0, kind="matrices")
+    assert len(check_cohort(large.with_y(np.arange(300) % 15))) == 300  # many, with enough members
+
+
+def test_numbers_too_large_for_a_whole_one_stay_as_they_are() -> None:
+    cohort = make_cohort(20, 12, n_edges=3, random_state=0)
+    with pytest.raises(ValueError, match="labels must be classes, got the numbers inf"):
+        check_cohort(cohort.with_y([0.0, 1.0] * 9 + [0.0, np.inf]))
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, float("nan"), "six", True])
+def test_numbers_of_rois_that_cannot_be(tmp_path: Path, wrong: Any) -> None:
+    write_study(tmp_path)
+    with pytest.raises(ValueError, match="n_rois must be a whole number of at least 1, got"):
+        load_cohort(tmp_path, n_rois=wrong)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 2.5, "30", None])
+def test_lengths_that_cannot_be(tmp_path: Path, wrong: Any) -> None:
+    write_study(tmp_path)
+    with pytest.raises(ValueError, match="min_length must be a whole number of at least 2, got"):
+        load_cohort(tmp_path, min_length=wrong)
+
+
+def test_a_header_one_name_short_loses_no_region(tmp_path: Path) -> None:
+    text = as_text(values(), ",")
+    (tmp_path / "a.csv").write_text(",".join(NAMES[1:]) + "\n" + text)
+    with pytest.raises(ValueError, match="has 5 names in its header for 6 columns"):
+        read_roi_file(tmp_path / "a.csv")
+
+
+def test_words_of_truth_are_no_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1.5,True\n2.5,False\n")
+    with pytest.raises(ValueError, match="line 2: expected 2 numbers, got 'True'"):
+        read_roi_file(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("a,b\n1.5,1_0\n2.5,2\n")
+    with pytest.raises(ValueError, match="line 2: expected 2 numbers, got '1_0'"):
+        read_roi_file(tmp_path / "a.csv")
+
+
+# --------------------------------------------------------------------- one scan under two ids
+
+
+def almost(cohort: Cohort, pairs: list[tuple[int, int]]) -> Cohort:
+    """The second of each pair has the scan of the first, a little noise and a scale of its own."""
+    series = [one.copy() for one in cohort.series]
+    for first, second in pairs:
+        noise = np.random.default_rng(second).normal(size=series[first].shape)
+        series[second] = 3 * series[first] + 0.3 * noise + 100
+    return cohort._with(series=series)
+
+
+def test_near_duplicates_are_named_and_dropped_on_demand(caplog: pytest.LogCaptureFixture) -> None:
+    cohort = make_cohort(60, 30, n_edges=3, random_state=0)
+    y = np.arange(60) % 2
+    alike = almost(cohort.with_y(y), [(2, 9), (20, 40)])
+    assert check_cohort(alike) is alike
+    assert "sub-0003 ≈ sub-0010 (labels 0 and 1), sub-0021 ≈ sub-0041;" in caplog.text
+    with pytest.raises(ValueError, match="near-identical scans under two ids: sub-0003 ≈ sub-0010"):
+        check_cohort(alike, near_duplicates="raise")
+    gone = {"sub-0003", "sub-0010", "sub-0021", "sub-0041"}
+    left = check_cohort(alike, near_duplicates="drop_subject").subjects
+    assert len(left) == 56 and gone.isdisjoint(left)
+    left = check_cohort(alike, near_duplicates="keep_first").subjects
+    assert len(left) == 58 and {"sub-0010", "sub-0041"}.isdisjoint(left)
+    caplog.clear()
+    assert check_cohort(alike, near_duplicates="keep") is alike and not caplog.text
+    scans = alike._with(subjects=np.where(np.arange(60) == 9, "sub-0003", alike.subjects))
+    caplog.clear()
+    check_cohort(scans, duplicates="keep")
+    assert "sub-0021 ≈ sub-0041" in caplog.text and "≈ sub-0003" not in caplog.text  # scans of one subject
+
+
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+@pytest.mark.parametrize("site_effect", [0.0, 1.0])
+def test_strangers_are_no_near_duplicates(kind: str, site_effect: float) -> None:
+    for seed in range(3):
+        cohort = make_cohort(
+            60,
+            20,
+            n_edges=3,
+            kind=kind,
+            site_effect=site_effect,
+            n_site_edges=30,
+            motion=1,
+            random_state=seed,
+        )
+        assert check_cohort(cohort, near_duplicates="raise") is cohort
+
+
 # -------------------------------------------------------------------------------- .npz
 
 

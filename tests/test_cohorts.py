@@ -17,6 +17,7 @@ from cignn import Cohort, GraphSet, load_cohort
 from cignn.connectome import ComBat, ConnectomeGraphs
 from cignn.datasets import Atlas, aal116, check_cohort
 from cignn.datasets.atlas import SYSTEMS
+from cignn.datasets.cohort import SeriesStack
 from cignn.evaluation import audit, make_protocol
 from cignn.evaluation.protocols import labels_of
 
@@ -198,6 +199,64 @@ def test_digest_tells_cohorts_apart(other: Callable[[Cohort], Cohort]) -> None:
 def test_constructor_checks_shapes(change: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         cohort(**change)
+
+
+SERIES = np.random.default_rng(0).normal(size=(3, 40, 4))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: SeriesStack(np.ones((10, 3)), [2.5, 7.5]), "lengths must be whole numbers.* got 2.5, 7.5"),
+        (lambda: SeriesStack(np.ones((10, 3)), [np.nan, 10]), "lengths must be whole numbers"),
+        (lambda: SeriesStack(np.ones((10, 3)), ["a", "b"]), "lengths must be whole numbers"),
+        (lambda: Cohort(SERIES + 1j), "series must hold real numbers, got complex128"),
+        (lambda: Cohort(list(SERIES + 1j)), "series 0 must hold real numbers, got complex128"),
+        (lambda: Cohort(np.zeros((3, 40, 4), "M8[s]")), "series must hold real numbers, got datetime64"),
+        (
+            lambda: Cohort(matrices=np.zeros((3, 4, 4), "m8[s]")),
+            "matrices must hold real numbers, got timede",
+        ),
+        (lambda: Cohort(matrices=np.zeros((3, 4, 4)) + 1j), "matrices must hold real numbers, got complex"),
+        (lambda: Cohort(np.zeros((3, 40, 0))), "series need at least one ROI"),
+        (lambda: Cohort([np.zeros((40, 0))] * 3), "series need at least one ROI"),
+        (lambda: Cohort(matrices=np.zeros((3, 0, 0))), r"matrices must be \(subjects, ROIs, ROIs\)"),
+        (lambda: Cohort(SERIES, covariates={"age": [20, np.inf, 30]}), "age of sub-0002 is infinite"),
+        (lambda: Cohort(SERIES, covariates={"iq": [20, np.nan, -np.inf]}), "iq of sub-0003 is infinite"),
+        (lambda: Cohort(SERIES, covariates={"age": [1, 2], "sex": ["M"]}), "columns of equal length"),
+        (
+            lambda: Cohort(SERIES, covariates=pd.DataFrame(np.ones((3, 2)), columns=["a", "a"])),
+            "column a more",
+        ),
+    ],
+)
+def test_data_that_are_no_numbers_are_refused(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_numbers_of_python_and_huge_ones_are_numbers() -> None:
+    assert Cohort(SERIES.astype(object)).series.values.dtype == np.float32
+    assert np.isinf(Cohort(SERIES * 1e300).series.values).all()  # which `check_cohort` names
+
+
+def test_combat_says_which_covariate_it_leaves_out() -> None:
+    matrices = np.stack([np.corrcoef(np.random.default_rng(i).normal(size=(4, 30))) for i in range(24)])
+    sites = np.array(["A", "B"] * 12)
+    columns = {"age": np.full(24, 30.0), "sex": np.array(["M", "F", "F", "M"] * 6)}
+    cohort = Cohort(matrices=matrices, sites=sites, covariates=columns)
+    with pytest.warns(UserWarning, match="age does not vary in the training cohort; it is left out"):
+        ComBat().fit(cohort)
+    ages = np.arange(24.0)
+    ages[3] = 1e200  # finite, but no mean and spread
+    with (
+        pytest.raises(ValueError, match=r"age has no mean and spread \(infinite or huge"),
+        np.errstate(all="ignore"),
+    ):
+        ComBat().fit(cohort._with(covariates=cohort.covariates.assign(age=ages)))
+    cohort.covariates["age"] = np.where(np.arange(24) == 3, np.inf, 30.0)  # behind the constructor's back
+    with pytest.raises(ValueError, match="age of sub-0004 is infinite"):
+        ComBat().fit(cohort)
 
 
 def test_summary_is_the_demographic_table() -> None:

@@ -385,6 +385,16 @@ def test_tu_names_what_is_wrong_in_one_line(tmp_path: Path, case: str) -> None:
     assert "\n" not in str(error.value) and str(tmp_path) in str(error.value)
 
 
+@pytest.mark.parametrize("missing", ["error", "keep"])
+def test_tu_graph_numbers_are_not_believed(tmp_path: Path, missing: str) -> None:
+    files = TINY | {"graph_indicator": "1\n1\n1\n2\n2\n2000000000\n"}
+    if missing == "keep":
+        del files["graph_labels"]
+    write_tu(tmp_path, files)
+    with pytest.raises(ValueError, match=r"line 6: expected a graph number from 1 to 6, .* got 2000000000"):
+        load_tu(tmp_path, missing_labels=missing)
+
+
 @pytest.mark.parametrize("kind", ["graph_indicator", "graph_labels"])
 def test_tu_missing_files(tmp_path: Path, kind: str) -> None:
     (write_tu(tmp_path, TINY) / f"TINY_{kind}.txt").unlink()

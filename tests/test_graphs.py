@@ -756,6 +756,27 @@ BAD = {
     r"x must be \(nodes, features\), got shape \(2, 1, 1\)": lambda: GraphSet.from_edges(
         PAIR.numpy(), np.zeros(2), np.ones((2, 1, 1))
     ),
+    r"edge_weight of graph 0 must have one entry per edge \(2\), got 1": lambda: GraphSet.from_pyg(
+        [  # two in all, as many as there are edges
+            Data(num_nodes=2, edge_index=PAIR.T, edge_weight=torch.ones(1)),
+            Data(num_nodes=2, edge_index=PAIR.T, edge_weight=torch.ones(3)),
+        ]
+    ),
+    r"edge_truth of graph 1 must have one entry per edge \(2\), got 0": lambda: GraphSet.from_pyg(
+        [
+            Data(num_nodes=2, edge_index=PAIR.T, edge_truth=torch.ones(2)),
+            Data(num_nodes=2, edge_index=PAIR.T, edge_truth=torch.ones(0)),
+        ]
+    ),
+    r"x of graph 1 must have one row per node \(3\), got 2": lambda: GraphSet.from_pyg(
+        [
+            Data(x=torch.ones(2, 1), edge_index=PAIR.T),
+            Data(x=torch.ones(2, 1), num_nodes=3, edge_index=PAIR.T),
+        ]
+    ),
+    r"edge_index of graph 0 must hold whole node numbers, got torch.float32": lambda: GraphSet.from_pyg(
+        [Data(num_nodes=2, edge_index=PAIR.T.float())]
+    ),
     r"x of graph 0 must be \(nodes, features\), got shape \(2, 1, 1\)": lambda: GraphSet.from_pyg(
         [Data(x=torch.ones(2, 1, 1), edge_index=PAIR.T)]
     ),

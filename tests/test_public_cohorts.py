@@ -151,6 +151,49 @@ def test_abide_says_what_is_wrong(tmp_path: Path) -> None:
         load_abide(tmp_path / "more")
 
 
+@pytest.mark.parametrize("wrong", [np.nan, 2, 7, -1, 0.5])
+def test_abide_labels_that_are_none_are_no_controls(tmp_path: Path, wrong: float) -> None:
+    write_stacked(tmp_path, {"label_asd": [1, 0, 1, 0, wrong, 0]})
+    with pytest.raises(ValueError, match=r"label_asd must be 1 \(ASD\) or 0 \(TD\), got .* for Pitt_0050006"):
+        load_abide(tmp_path)
+    phenotype().to_csv(tmp_path / "phenotypic.csv", index=False)
+    with pytest.raises(ValueError, match=r"label_asd must be 1 .* for Pitt_0050006"):
+        load_abide(tmp_path)
+
+
+def test_abide_tables_that_contradict(tmp_path: Path) -> None:
+    write_stacked(tmp_path)
+    phenotype(DX_GROUP=[1, 2, 1, 2, 1, 1]).to_csv(tmp_path / "phenotypic.csv", index=False)
+    with pytest.raises(ValueError, match="DX_GROUP is not what label_asd says of Pitt_0050007"):
+        load_abide(tmp_path)
+    pd.concat([phenotype(), phenotype(DX_GROUP=2)]).to_csv(tmp_path / "phenotypic.csv", index=False)
+    with pytest.raises(ValueError, match=r"SUB_ID 50002, .* has two different DX_GROUP"):
+        load_abide(tmp_path)
+    text = phenotype().to_csv(index=False).replace("SITE_ID,", "", 1)
+    (tmp_path / "phenotypic.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"phenotypic.csv, line 2: expected \d+ cells"):
+        load_abide(tmp_path)
+
+
+@pytest.mark.data
+def test_real_abide_holds_three_scans_under_two_names(
+    real_data: Callable[[str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = real_data("abide")
+    pairs = {
+        ("KKI_0050805", "KKI_0050808"): (1, 0),
+        ("UM_1_0050279", "UM_1_0050286"): (1, 1),
+        ("Yale_0050578", "Yale_0050602"): (0, 1),
+    }
+    left = load_abide(folder, near_duplicates="drop_subject")
+    assert len(left) == 1102 - 6 and not {one for pair in pairs for one in pair} & set(left.subjects)
+    got = load_abide(folder)
+    labels = dict(zip(got.subjects, got.y, strict=True))
+    for (first, second), y in pairs.items():
+        assert f"{first} ≈ {second}" in caplog.text and (labels[first], labels[second]) == y
+    assert caplog.text.count("≈") >= 3 and "labels 1 and 0" in caplog.text
+
+
 @pytest.mark.data
 def test_real_abide(real_data: Callable[[str], Path]) -> None:
     folder = real_data("abide")
@@ -304,6 +347,9 @@ def test_srpbs(tmp_path: Path) -> None:
     assert np.bincount(paper.y).tolist() == [3, 3]
     for label in (0, 1):
         assert sorted(paper.sites[paper.y == label]) == ["KUT", "KUT", "UTO"]
+    for same in (4, "4"):
+        with pytest.raises(ValueError, match="patients and controls must differ, got 4 for both"):
+            load_srpbs(tmp_path, patients=4, controls=same)
     with pytest.raises(ValueError, match="nobody has diag 7, only 0, 2, 4, 99; change patients="):
         load_srpbs(tmp_path, patients=7)
     with pytest.raises(ValueError, match="no file in series/ for sub-0019"):

@@ -230,7 +230,7 @@ def read_many(
         return table if columns is None else RoiTable(table.values[:, columns].copy(), None)
 
     workers = min(n_jobs or os.cpu_count() or 1, 16, max(len(paths), 1))
-    with MatReader() as mats, ThreadPoolExecutor(max(workers, 1)) as pool:
+    with MatReader(len(paths)) as mats, ThreadPoolExecutor(max(workers, 1)) as pool:
         return list(track(pool.map(read, paths), "reading subjects", len(paths), verbose))
 
 

@@ -16,18 +16,27 @@ import numpy as np
 from cignn.datasets import mat_worker
 from cignn.datasets.reading import UnreadableError
 
-PATIENCE = 20.0  # seconds for a file; the largest of REST-meta-MDD take a tenth of one
+PATIENCE = 15.0  # seconds for a file; the largest of REST-meta-MDD take a tenth of one
+SPEED = 10 * 2**20  # bytes a second: large files on slow disks have as much more
+WORTHWHILE = 200  # files for which another process is worth its start
 WORKER = Path(mat_worker.__file__)
 
 
 class MatReader:
     """Reads any number of .mat files, from several threads at once; to be used in a ``with`` statement.
 
-    A process is started for every thread that reads at the same time, and again after one that died.
+    A process is started when it is needed, and again after one that died.
+
+    Parameters
+    ----------
+    n_files : int, default=1
+        How many files there will be. To start a process takes as long as to read some hundred files, so there
+        is one for each so many, and the other threads wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, n_files: int = 1) -> None:
         self._idle: list[subprocess.Popen] = []
+        self._free = threading.Semaphore(1 + n_files // WORTHWHILE)
 
     def __enter__(self) -> Self:
         return self
@@ -38,6 +47,15 @@ class MatReader:
 
     def read(self, path: Path) -> np.ndarray:
         """(rows, columns) float32 of the one table of numbers of a file, or of its ``ROISignals``."""
+        with self._free:
+            about, content = self._answer(path)
+        if "wrong" in about:
+            raise UnreadableError(about["wrong"])
+        return np.frombuffer(content, np.float32).reshape(about["shape"])
+
+    def _answer(self, path: Path) -> tuple[dict[str, Any], bytearray]:
+        """What a process says of a file, and its bytes; the process is named as crashed or late if it dies."""
+        seconds = PATIENCE + path.stat().st_size / SPEED
         try:
             worker = self._idle.pop()
         except IndexError:
@@ -48,14 +66,14 @@ class MatReader:
             late.set()
             worker.kill()
 
-        patience = threading.Timer(PATIENCE, give_up)
+        patience = threading.Timer(seconds, give_up)
         patience.start()
         try:
-            about, content = _ask(worker, path)
+            answer = _ask(worker, path)
         except (OSError, EOFError, ValueError):  # the process is gone
             _end(worker)
             if late.is_set():
-                raise UnreadableError(f"was not read within {PATIENCE:g} seconds; save it again.") from None
+                raise UnreadableError(f"was not read within {seconds:.0f} seconds; save it again.") from None
             raise UnreadableError("is damaged: it crashed SciPy's reader; save or get it again.") from None
         except BaseException:
             _end(worker)
@@ -63,9 +81,7 @@ class MatReader:
         finally:
             patience.cancel()
         self._idle.append(worker)
-        if "wrong" in about:
-            raise UnreadableError(about["wrong"])
-        return np.frombuffer(content, np.float32).reshape(about["shape"])
+        return answer
 
 
 def _start() -> subprocess.Popen:

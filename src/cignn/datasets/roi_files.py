@@ -99,9 +99,10 @@ def _read_text(path: Path) -> RoiTable:
             raise ValueError
         body = io.StringIO("\n".join(line for _, line in lines))
         frame = pd.read_csv(body, sep=separator or " ", header=None, skipinitialspace=True, index_col=False)
-        values = frame.iloc[:, skip:].to_numpy(np.float32, na_value=np.nan)
-        if values.shape[1] != width - skip or (frame.dtypes == "bool").any():
-            raise ValueError
+        frame = frame.iloc[:, skip:]
+        if frame.shape[1] != width - skip or any(kind.kind not in "iuf" for kind in frame.dtypes):
+            raise ValueError  # words, of which Python might make numbers: True, 1_0
+        values = _single(frame.to_numpy(np.float64, na_value=np.nan))
     except (ValueError, TypeError):
         values = _read_slowly(lines, separator, skip, width)
     if unnamed and _counts_rows(values[:, 0]):

@@ -58,7 +58,7 @@ def load_srpbs(
     if selection not in (None, "paper"):
         raise ValueError(f"selection must be None or paper, got {selection!r}.")
     if str(patients) == str(controls):
-        raise ValueError(f"patients and controls must differ, got {patients!r} for both.")
+        raise ValueError(f"patients and controls must differ, got {patients} for both.")
     given = {"missing": "drop_subject", "missing_labels": "drop_subject", "one_class": "keep"} | options
     cohort = load_cohort(path, label=label, constant_rois=constant_rois, **given)
     if cohort.y is None:

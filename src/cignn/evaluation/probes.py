@@ -21,14 +21,9 @@ from sklearn.model_selection import KFold, RepeatedStratifiedKFold, StratifiedKF
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from cignn.connectome import Connectivity
-from cignn.datasets.cohort import Cohort
 
 FOLDS = 5
 REPEATS = 2
-NEAR_IDENTICAL = 0.7
-SAME = 0.999  # of connectivity as it is: copies, whatever else holds
-BROAD = 10  # leading patterns taken off before subjects are compared: motion and site make strangers alike
 COMPONENTS = 50  # of connectivity: sites and motion are broad patterns, and a probe must be quick
 STRENGTH = 0.1  # of covariates: weak enough for twenty sites
 FEWEST = 10  # members of the smallest class a probe is fitted for
@@ -42,61 +37,6 @@ class Probe(NamedTuple):
     z: float
     accuracy: float = np.nan
     majority: float = np.nan  # accuracy of always naming the most frequent class
-
-
-# ------------------------------------------------------------------- subjects as vectors
-
-
-def connectivity_vectors(cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
-    """(n, edges) connectivity without the cohort's mean, 0 where undefined; (n, R) ROIs without signal."""
-    if cohort.series is not None:
-        constant = np.array([_flat(series) for series in cohort.series])
-        finite = [np.nan_to_num(one, posinf=0, neginf=0) for one in cohort.series]
-        cohort = Connectivity(constant_rois="zero").fit_transform(cohort._with(series=finite))
-        matrices = np.asarray(cohort.matrices)
-    else:
-        off = ~np.eye(cohort.n_rois, dtype=bool)
-        given = np.asarray(cohort.matrices)
-        constant = np.array([_flat(matrix, off, tolerance=1e-6) for matrix in given])
-        matrices = np.nan_to_num(given, posinf=0, neginf=0)
-    rows, columns = np.triu_indices(cohort.n_rois, 1)
-    vectors = matrices[:, rows, columns]
-    known = ~(constant[:, rows] | constant[:, columns])
-    mean = np.divide((vectors * known).sum(0), known.sum(0), out=np.zeros(len(rows)), where=known.any(0))
-    return np.where(known, vectors - mean.astype(np.float32), np.float32(0)), constant
-
-
-def _flat(columns: np.ndarray, inside: np.ndarray | None = None, tolerance: float = 0.0) -> np.ndarray:
-    """(R,) which columns of (t, R) do not vary; values that are not finite do not count."""
-    counts = np.isfinite(columns) if inside is None else np.isfinite(columns) & inside
-    high = np.where(counts, columns, -np.inf).max(0, initial=-np.inf)
-    low = np.where(counts, columns, np.inf).min(0, initial=np.inf)
-    return ~(high > low + tolerance)
-
-
-def near_identical_pairs(vectors: np.ndarray, threshold: float = NEAR_IDENTICAL) -> pd.DataFrame:
-    """Pairs of rows of (n, e) centred vectors that are too alike: first, second, correlation.
-
-    Correlations are those of what is left without the leading patterns of all rows. Among few ROIs strangers
-    correlate by chance; there the threshold rises to six standard deviations of such correlations.
-    """
-    if not 0 < threshold <= 1:
-        raise ValueError(f"near_identical must lie in (0, 1], got {threshold}.")
-    gram = (vectors @ vectors.T).astype(np.float64)
-    values, patterns = np.linalg.eigh(gram)
-    kept = len(values) - min(BROAD, len(values) // 10)
-    left = np.clip(values[:kept], 0, None)
-    dimensions = left.sum() ** 2 / max((left**2).sum(), np.finfo(float).tiny)
-    threshold = max(threshold, np.tanh(6 / np.sqrt(max(dimensions, 1))))
-    alike = _as_correlation((patterns[:, :kept] * left) @ patterns[:, :kept].T)
-    first, second = np.nonzero(np.triu((alike > threshold) | (_as_correlation(gram) > SAME), 1))
-    return pd.DataFrame({"first": first, "second": second, "correlation": alike[first, second]})
-
-
-def _as_correlation(gram: np.ndarray) -> np.ndarray:
-    norm = np.sqrt(np.clip(np.diag(gram), 0, None))
-    scale = np.divide(1, norm, out=np.zeros_like(norm), where=norm > 1e-3 * max(norm.max(), 1e-12))
-    return gram * scale * scale[:, None]
 
 
 # ----------------------------------------------------------------- label from covariates
