@@ -20,8 +20,9 @@ from cignn.evaluation.faithfulness import heaviest_edges
 from cignn.explainers import EXPLAINERS, make_explainer
 from cignn.paper import load_spec, names, reproduce
 from cignn.paper import measure as measuring
+from cignn.paper.claims import judge
 from cignn.paper.data import SOURCES, few, load_sets
-from cignn.paper.engine import compare, judge
+from cignn.paper.engine import compare
 from cignn.paper.measure import MEASURES
 from cignn.paper.methods import SMOKE, SubgraphClassifier
 from cignn.paper.spec import KINDS, Claim, parse_numbers, parse_spec
@@ -328,14 +329,65 @@ def test_a_row_may_be_compared_with_another_row_of_the_paper() -> None:
     assert table.loc[("CI-GNN, paper preset", "accuracy"), "difference"] == pytest.approx(0.5 - 0.99)
 
 
-def test_claims_are_judged_by_our_figures() -> None:
-    lines = [("A", "x", 0.9), ("A", "y", 0.8), ("B", "x", 0.5), ("B", "y", 0.5), ("C", "x", 0.7)]
-    ours = pd.DataFrame([(d, r, "f1", v, np.nan, 1) for d, r, v in lines], columns=measuring.OURS)
-    verdict = "holds on A; does not hold on B; not measured on C"
+def figures(*lines: tuple[str, str, float, float, int], metric: str = "f1") -> pd.DataFrame:
+    """Our side of a table: data, row, value, std and runs."""
+    return pd.DataFrame([(d, r, metric, v, s, n) for d, r, v, s, n in lines], columns=measuring.OURS)
+
+
+def test_claims_are_judged_by_our_figures_and_their_spread() -> None:
+    ours = figures(
+        *(("A", "x", 0.9, 0.01, 3), ("A", "y", 0.8, 0.01, 3)),  # far apart
+        *(("B", "x", 0.5, 0.0, 3), ("B", "y", 0.5, 0.0, 3)),  # the same
+        *(("C", "x", 0.7, 0.1, 3), ("D", "x", 0.70, 0.05, 3), ("D", "y", 0.66, 0.05, 3)),  # apart by chance
+        *(("E", "x", 0.7, np.nan, 1), ("E", "y", 0.6, np.nan, 1)),
+        *(("F", "x", 0.7, 0.01, 3), ("F", "y", 0.8, 0.01, 3)),
+    )
+    verdict = (
+        "holds on A; does not hold on B, F; undecided, within the spread, on D; "
+        "undecided, one run has no spread, on E; not measured on C"
+    )
     assert judge(Claim("", "f1", order=("x", "y")), ours) == verdict
     assert judge(Claim("", "f1", best="x"), ours) == verdict
     assert judge(Claim("", "f1", data=("A",), lowest="y"), ours) == "holds on A"
-    assert judge(Claim("", "f1", data=("D",), best="x"), ours) == "not measured on D"
+    assert judge(Claim("", "f1", data=("G",), best="x"), ours) == "not measured on G"
+
+
+def test_more_runs_decide_what_few_leave_open() -> None:
+    claim = Claim("", "f1", order=("x", "y"))
+    for n, verdict in ((3, "undecided, within the spread, on A"), (100, "holds on A")):
+        ours = figures(("A", "x", 0.70, 0.05, n), ("A", "y", 0.66, 0.05, n))
+        assert judge(claim, ours) == verdict
+
+
+def test_ranks_are_judged_by_the_critical_difference_and_sites_in_pairs() -> None:
+    ranks = [("mean", str(k), float(k), np.nan, 5) for k in range(1, 9)]
+    claim = Claim("", "rank", data=("mean",), lowest="1")
+    assert judge(claim, figures(*ranks, metric="rank")) == "undecided, within the spread, on mean"
+    many = [("mean", str(k), float(k), np.nan, 200) for k in range(1, 9)]
+    assert judge(claim, figures(*many, metric="rank")) == "holds on mean"
+    sites = pd.concat(
+        [
+            figures(*[("A", str(site), 0.7 + 0.01 * site, np.nan, 1) for site in range(9)], metric="x"),
+            figures(*[("A", str(site), 0.6 + 0.01 * site, np.nan, 1) for site in range(9)], metric="y"),
+            figures(("A", "Mean", 0.74, np.nan, 1), metric="x"),
+            figures(("A", "Mean", 0.64, np.nan, 1), metric="y"),
+        ]
+    )
+    claim = Claim("", within="Mean", order=("x", "y"))
+    assert judge(claim, sites) == "holds on A"
+    noisy = sites.assign(value=sites["value"].where(sites["metric"] == "y", sites["value"] + 0.0))
+    noisy.loc[(noisy["row"] == "3") & (noisy["metric"] == "x"), "value"] = 0.0
+    assert judge(claim, noisy) == "undecided, within the spread, on A"
+
+
+@pytest.mark.parametrize("name", [name for name in names() if load_spec(name).claims])
+def test_the_verdicts_of_the_pages_are_those_of_their_tables(name: str) -> None:
+    folder = Path(__file__).parents[1] / "docs" / "results"
+    table = pd.read_csv(folder / f"{name}.csv", dtype={"row": str, "metric": str})
+    ours = table.rename(columns={"ours": "value", "ours_std": "std"})[measuring.OURS].dropna(subset=["value"])
+    page = (folder / f"{name}.md").read_text("utf-8")
+    for claim in load_spec(name).claims:
+        assert f"- {claim.text}: **{judge(claim, ours)}**." in page
 
 
 def test_a_subgraph_classifier_reads_the_heavy_edges_alone() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ import pandas as pd
 
 from cignn._files import write_csv, write_text
 from cignn._words import nearest
+from cignn.paper.claims import judge
 from cignn.paper.data import load_sets
 from cignn.paper.measure import Origin, Run, measure
-from cignn.paper.spec import AXES, Claim, Spec, load_spec
+from cignn.paper.spec import AXES, Spec, load_spec
 from cignn.paper.tables import markdown
 
 SCALES = {"smoke": 1, "full": 3}  # runs; the paper has three
@@ -130,30 +130,6 @@ def compare(spec: Spec, ours: pd.DataFrame) -> pd.DataFrame:
     table["difference"] = table["ours"] - table["paper"]
     columns = [*AXES, "paper", "paper_std", "ours", "ours_std", "runs", "difference", "printed"]
     return table[columns]
-
-
-def judge(claim: Claim, ours: pd.DataFrame) -> str:
-    """Say where a claim of the paper holds for our figures."""
-    verdicts: dict[str, list[str]] = {"holds": [], "does not hold": [], "not measured": []}
-    for name in claim.data or dict.fromkeys(ours["data"]):
-        here = ours[ours["data"] == name]
-        if claim.within:
-            here = here[here["row"] == claim.within].set_index("metric")["value"]
-        else:
-            here = here[here["metric"] == claim.metric].set_index("row")["value"]
-        named = [*claim.order, *filter(None, (claim.best, claim.lowest))]
-        if here[here.index.isin(named)].notna().sum() < len(named) or len(here) < 2:
-            verdict = "not measured"
-        elif claim.order:
-            values = [here[row] for row in claim.order]
-            verdict = "holds" if all(a > b for a, b in pairwise(values)) else "does not hold"
-        else:
-            ahead = here if claim.best else -here
-            rest = ahead.drop(claim.best or claim.lowest)
-            verdict = "holds" if ahead[claim.best or claim.lowest] > rest.max() else "does not hold"
-        verdicts[verdict].append(str(name))
-    parts = [f"{verdict} on {', '.join(where)}" for verdict, where in verdicts.items() if where]
-    return "; ".join(parts) or "not measured"
 
 
 def _command(
