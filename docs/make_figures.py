@@ -1,4 +1,7 @@
-"""Draw the pictures of docs/figures.md from simulated data and made-up tables; run it from anywhere."""
+"""Draw the pictures of docs/figures.md from simulated data and made-up tables; run it from anywhere.
+
+Made-up methods have letters for names: a picture drawn from invented numbers says nothing of any method.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from cignn.evaluation.faithfulness import RemovalCurve
 
 FOLDER = Path(__file__).parent / "images" / "figures"
 DPI = 150  # for a page; publish with path="figure.pdf"
-METHODS = ["CI-GNN", "RBF-SVM", "GIN", "GCN", "GAT", "DIR", "SIB", "GNNExplainer", "PGExplainer"]
+METHODS = [f"method {letter}" for letter in "ABCDEFGHI"]
+STRENGTHS = [0.0, -2.0, -3.5, -0.5, -1.5, -4.0, -1.0, -3.0, -2.5]  # in no order of the names
 
 
 def brain_explanations() -> Explanations:
@@ -75,7 +79,8 @@ def history() -> pd.DataFrame:
 def curves() -> pd.DataFrame:
     """Made-up explanation accuracy of five explainers, three seeds each."""
     rng = np.random.default_rng(3)
-    loss = {"CI-GNN": 0.2, "OrphicX": 0.35, "PGExplainer": 0.4, "GNNExplainer": 0.45, "RC-Explainer": 0.5}
+    losses = zip("ABCDE", (0.4, 0.2, 0.5, 0.35, 0.45), strict=True)
+    loss = {f"explainer {letter}": most for letter, most in losses}
     rows = [
         (method, share, np.clip(1 - most * (1 - share) ** 1.4 + rng.normal(0, 0.012), 0, 1))
         for method, most in loss.items()
@@ -89,7 +94,7 @@ def runs() -> pd.DataFrame:
     """Made-up accuracies of an ablation, five runs each."""
     rng = np.random.default_rng(4)
     data = {"motifs": 0.90, "cohort 1": 0.64, "cohort 2": 0.68, "cohort 3": 0.79}
-    variants = {"CI-GNN": 0.06, "without causal term": 0.02, "without independence": 0.04, "GIN": 0.0}
+    variants = {"variant A": 0.02, "variant B": 0.06, "variant C": 0.0, "variant D": 0.04}
     rows = [
         (d, v, base + gain + rng.normal(0, 0.012))
         for d, base in data.items()
@@ -100,7 +105,7 @@ def runs() -> pd.DataFrame:
 
 
 def sensitivity() -> pd.DataFrame:
-    """Made-up accuracies over a ratio, on two data sets."""
+    """Made-up accuracies over a ratio, on two data sets without names."""
     rng = np.random.default_rng(5)
     rows = [
         (d, ratio, best - 0.25 * (ratio - 0.8) ** 2 + rng.normal(0, 0.008))
@@ -114,15 +119,15 @@ def sensitivity() -> pd.DataFrame:
 def scores() -> pd.DataFrame:
     """(12, methods) made-up scores, rows data sets × metrics."""
     rng = np.random.default_rng(6)
-    return pd.DataFrame(rng.normal(0, 1, (12, len(METHODS))) - 0.5 * np.arange(len(METHODS)), columns=METHODS)
+    return pd.DataFrame(rng.normal(STRENGTHS, 1, (12, len(METHODS))), columns=METHODS)
 
 
 def predictions() -> pd.DataFrame:
-    """Made-up probabilities, one method honest and one too sure."""
+    """Made-up probabilities, one method too sure and one honest."""
     rng = np.random.default_rng(7)
     honest = rng.beta(0.9, 0.9, 600)
     sure = rng.beta(0.5, 0.5, 600)
-    parts = {"CI-GNN": (honest, honest), "GIN": (sure, 0.5 + 0.6 * (sure - 0.5))}
+    parts = {"method A": (sure, 0.5 + 0.6 * (sure - 0.5)), "method B": (honest, honest)}
     return pd.concat(
         [
             pd.DataFrame({"method": name, "probability": p, "y": rng.random(600) < truth})
@@ -138,7 +143,7 @@ def sites() -> pd.DataFrame:
     rows = [
         (f"site-{i + 1:02d}", method, rng.binomial(n, p) / n, n)
         for i, n in enumerate(sizes)
-        for method, p in (("CI-GNN", 0.70), ("RBF-SVM", 0.66))
+        for method, p in (("method A", 0.66), ("method B", 0.70))
     ]
     return pd.DataFrame(rows, columns=["site", "method", "value", "n"])
 

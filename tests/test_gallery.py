@@ -43,3 +43,10 @@ def test_the_script_draws_the_pictures_that_are_there(
     monkeypatch.setattr(script, "DPI", 40)
     script.main()
     assert sorted(file.name for file in tmp_path.iterdir()) == [file.name for file in PICTURES]
+
+
+def test_invented_numbers_bear_the_name_of_no_method() -> None:
+    script = (DOCS / "make_figures.py").read_text(encoding="utf-8")
+    for name in ("CI-GNN", "SVM", "GIN", "GCN", "GAT", "DIR", "SIB", "Explainer", "OrphicX"):
+        assert name not in script, f"a made-up figure of {name} would pass for a result"
+    assert "say nothing of any real" in PAGE
