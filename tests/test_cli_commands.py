@@ -467,12 +467,12 @@ def test_an_interrupted_evaluation_says_what_is_missing_and_its_report_too(
     monkeypatch.setattr(runner, "run_task", until_ctrl_c)
     result = call(*words)
     assert result.code == 130 and "4 of 6 tasks (4 new) are done and kept in half; missing: " in result.words
-    assert "loso site-" in result.words and not (here / "half" / "summary.csv").exists()
+    assert "(loso site-" in result.words and not (here / "half" / "summary.csv").exists()
     result = call("report", "half", "--no-audit", "--out", "half.html")
     assert result.code == 0 and "unfinished, 2 tasks are missing; nothing is ranked" in result.words
     page = words_of(here / "half.html")
     assert "This evaluation is unfinished: 2 tasks have no scores." in page
-    assert page.count("(not yet run)") == 2 and "Unfinished and not ranked" in page
+    assert page.count("seed 0) not yet run") == 2 and "Unfinished and not ranked" in page
     assert "best balanced accuracy first" not in page and "Mean over 3 test sets" not in page
     monkeypatch.setattr(runner, "run_task", real)
     assert json.loads(call(*words, "--json").out)["missing"] == []
@@ -506,7 +506,7 @@ def test_failed_tasks_leave_a_summary_that_is_not_final(
     assert result.code == 1 and "unfinished, not to be ranked" in result.words
     assert "2 of 3" in result.words and "3 of 3" in result.words
     (missing,) = _evaluated(Path("broken")).missing
-    assert str(missing) == "lasso, loso site-1, seed 0 (failed: ValueError: no luck)"
+    assert str(missing) == "lasso (loso site-1, seed 0) failed: ValueError: no luck"
 
 
 def test_audit_tells_findings_and_how_serious_they_are(call: Call, here: Path) -> None:

@@ -801,7 +801,7 @@ def test_an_unfinished_evaluation_says_what_is_missing_and_ranks_nothing() -> No
     assert table.done == {"slow": 2, "quick": 3, "later": 0}
     page = render_report(fabricated(4, 6, results=frame, missing=missing))
     assert "This evaluation is unfinished: 4 tasks have no scores." in page
-    assert "slow, kfold 3, seed 0 (not yet run)" in page and "2 of 3" in page and "0 of 3" in page
+    assert "slow (kfold 3, seed 0) not yet run" in page and "2 of 3" in page and "0 of 3" in page
     assert "Unfinished and not ranked" in page and "best accuracy first" not in page
     assert "Mean over 3 test sets" not in page
 

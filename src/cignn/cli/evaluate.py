@@ -265,7 +265,7 @@ def _kept(store: Store, before: int, out: Path, n_tasks: int) -> str:
     """What an interrupt leaves, and what is missing of the evaluation."""
     missing = missing_tasks(out, store)
     new = len(store.tasks()) - before
-    some = name_some([str(task).removesuffix(" (not yet run)") for task in missing], 3)
+    some = name_some([str(task).removesuffix(" not yet run") for task in missing], 3)
     lacking = f"; missing: {some}" if missing else ""
     return (
         f"{n_tasks - len(missing)} of {n_tasks} tasks ({new} new) are done and kept in {out}{lacking}; "

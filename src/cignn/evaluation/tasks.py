@@ -61,7 +61,7 @@ class MissingTask(NamedTuple):
     why: str = "not yet run"
 
     def __str__(self) -> str:
-        return f"{self.method}, {self.protocol} {self.split}, seed {self.seed} ({self.why})"
+        return f"{self.method} ({self.protocol} {self.split}, seed {self.seed}) {self.why}"
 
 
 class Score(NamedTuple):
