@@ -13,10 +13,11 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from scipy.io import savemat
 
 from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.connectome import Connectivity
-from cignn.datasets import make_cohort
+from cignn.datasets import load_rest_meta_mdd, make_cohort
 from cignn.estimators.checkpoint import Checkpoint, _checksum
 from cignn.estimators.persistence import WEIGHTS, reseal
 from cignn.evaluation import Store
@@ -100,6 +101,11 @@ def test_a_checkpoint_without_its_key_is_refused(tmp_path: Path, few: GraphSet, 
         tiny(epochs=EPOCHS, checkpoint=path).fit(few)
 
 
+def test_a_checkpoint_at_no_possible_place_is_refused_before_the_training(few: GraphSet) -> None:
+    with pytest.raises(ValueError, match=r"checkpoint cannot be 'xxx.* \(File name too long\)"):
+        tiny(checkpoint="x" * 300).fit(few)
+
+
 # -------------------------------------------------------------------------------- models
 
 
@@ -146,6 +152,20 @@ def test_a_tangent_space_that_cannot_be_computed_names_the_subjects() -> None:
         pytest.raises(ValueError, match=r"connectivity of sub-0001, .* cannot be computed \("),
     ):
         step.transform(cohort)
+
+
+# ------------------------------------------------------------------------------- cohorts
+
+
+def test_a_table_of_rest_meta_mdd_is_named(tmp_path: Path) -> None:
+    names = ["S1-1-0001", "S1-2-0002"]
+    for k, name in enumerate(names):
+        savemat(
+            tmp_path / f"ROISignals_{name}.mat", {"ROISignals": np.random.default_rng(k).normal(size=(40, 4))}
+        )
+    (tmp_path / "people.csv").write_text("ID,age\n" + "".join(f"{name},inf\n" for name in names))
+    with pytest.raises(ValueError, match=r"people\.csv: age of S1-1-0001.* infinite"):
+        load_rest_meta_mdd(tmp_path, participants=tmp_path / "people.csv", columns=slice(0, 4))
 
 
 # -------------------------------------------------------------------------------- stores

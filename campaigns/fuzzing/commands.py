@@ -41,11 +41,6 @@ def run_command(folder: Path, arguments: list[str]) -> str:
         return out.getvalue()
     if code == 2 and (said.startswith("error ") or "Usage:" in said):
         raise RefusedError(said, cause)
-    if (
-        code == 1
-        and said.startswith("failed ")
-        and "please report" not in said
-        and isinstance(cause, OSError)
-    ):
+    if code == 1 and said.startswith("failed ") and isinstance(cause, OSError | FloatingPointError):
         raise RefusedError(said, cause)
     raise CommandError(f"exit code {code}: {said[:500]}") from cause

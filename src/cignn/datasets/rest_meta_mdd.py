@@ -84,12 +84,13 @@ def load_rest_meta_mdd(
     rows = read_many(list(files.values()), n_jobs, verbose, columns)
     _check_widths(list(files), [row.values.shape[1] for row in rows], columns)
     parts = [_NAME.search(file.name) for file in files.values()]
+    source = str(participants) if isinstance(participants, str | Path) else "the table of participants"
     cohort = Cohort(
         SeriesStack.of([row.values for row in rows]),
         y=[int(part.group(3) == "1") for part in parts if part],
         sites=[f"S{int(part.group(2))}" for part in parts if part],
         subjects=list(files),
-        covariates=people.covariates(table, ["participant_id", "ID"]),
+        covariates=people.covariates(table, ["participant_id", "ID"], source),
         atlas=aal116() if columns == AAL else None,
     )
     if selection == "paper" and "mean_fd" not in cohort.covariates:

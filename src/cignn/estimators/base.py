@@ -227,8 +227,8 @@ class NeuralGraphClassifier(GraphClassifier):
         good = np.isfinite(chances).all(1)
         if not good.all():
             raise ValueError(
-                f"the network gives graph {good.argmin()} no finite probabilities: its weights, or the numbers "
-                "of the graph, are too large; look for extreme values, or fit the model again."
+                f"the network gives graph {good.argmin()} no finite probabilities: its weights, or the "
+                "numbers of the graph, are too large; look for extreme values, or fit the model again."
             )
         return chances
 
@@ -298,10 +298,15 @@ def _of_member(checkpoint: Path | None, member: int, settings: dict[str, Any]) -
 
 
 def _path(checkpoint: Any) -> Path | None:
+    if checkpoint is None:
+        return None
     try:
-        return None if checkpoint is None else Path(checkpoint)
+        Path(checkpoint).exists()  # a name that is too long is told before the training
+        return Path(checkpoint)
     except TypeError:
-        raise ValueError(f"checkpoint must be a path or None, got {checkpoint!r}.") from None
+        raise ValueError(f"checkpoint must be a path or None, got {shown(checkpoint)}.") from None
+    except OSError as error:
+        raise ValueError(f"checkpoint cannot be {shown(checkpoint)} ({error.strerror}).") from None
 
 
 def _tell(network: nn.Module, graphs: GraphSet, codes: np.ndarray, weight: np.ndarray) -> None:
