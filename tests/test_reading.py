@@ -239,8 +239,8 @@ def test_bits_flipped_in_real_headers_kill_nothing(tmp_path: Path, real_data: Ca
     content = sorted(real_data("rest_meta_mdd").glob("*.mat"))[0].read_bytes()
     outcomes = set()
     with MatReader() as mats:
-        for at in range(124, 200):  # the first tags behind the description
-            for bit in (1, 2, 4, 6):
+        for at in (130, 150, 172, 192, 193):  # of the last three many flips end the process
+            for bit in range(8):
                 flipped = bytearray(content)
                 flipped[at] ^= 1 << bit
                 (tmp_path / "a.mat").write_bytes(flipped)

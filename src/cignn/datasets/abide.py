@@ -89,7 +89,10 @@ def load_abide(
         ROIs have no signal. "zero", the default here, keeps these subjects: the series becomes 0 and
         `Connectivity` gives the ROI no connections. "drop_subject", "drop_roi"
         and "raise" as at `check_cohort`
-    **checks : the other options of `check_cohort`
+    **checks : the other options of `check_cohort`. Three pairs of subjects have practically the same scan,
+        two of them with opposite labels (KKI_0050805 and KKI_0050808, UM_1_0050279 and UM_1_0050286,
+        Yale_0050578 and Yale_0050602; AAL series of DPARSF): they are named in a warning and kept, and
+        ``near_duplicates="drop_subject"`` leaves all six out
 
     Returns
     -------

@@ -18,7 +18,7 @@ from cignn.datasets.reading import UnreadableError
 
 PATIENCE = 15.0  # seconds for a file; the largest of REST-meta-MDD take a tenth of one
 SPEED = 10 * 2**20  # bytes a second: large files on slow disks have as much more
-WORTHWHILE = 200  # files for which another process is worth its start
+WORTHWHILE = 500  # files for which another process is worth its start
 WORKER = Path(mat_worker.__file__)
 
 
@@ -54,7 +54,7 @@ class MatReader:
         return np.frombuffer(content, np.float32).reshape(about["shape"])
 
     def _answer(self, path: Path) -> tuple[dict[str, Any], bytearray]:
-        """What a process says of a file, and its bytes; the process is named as crashed or late if it dies."""
+        """What a process says of a file, and its bytes; where it dies, whether it crashed or was too late."""
         seconds = PATIENCE + path.stat().st_size / SPEED
         try:
             worker = self._idle.pop()
@@ -86,13 +86,19 @@ class MatReader:
 
 def _start() -> subprocess.Popen:
     paths = os.pathsep.join(path for path in sys.path if path)  # where this process finds SciPy
-    return subprocess.Popen(
+    worker = subprocess.Popen(
         [sys.executable, "-P", str(WORKER)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
+    with suppress(ImportError, AttributeError, OSError):  # Linux alone has pipes of a chosen size
+        import fcntl
+
+        assert worker.stdout is not None
+        fcntl.fcntl(worker.stdout, fcntl.F_SETPIPE_SZ, 2**20)  # a whole file at once
+    return worker
 
 
 def _ask(worker: subprocess.Popen, path: Path) -> tuple[dict[str, Any], bytearray]:

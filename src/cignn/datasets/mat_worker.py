@@ -14,22 +14,23 @@ from typing import Any, BinaryIO
 import numpy as np
 
 SIGNALS = "ROISignals"
+NOTHING = memoryview(b"")
 
 
-def table_of(path: str) -> tuple[dict[str, Any], bytes]:
+def table_of(path: str) -> tuple[dict[str, Any], memoryview]:
     """Return what is told of a file, and its numbers where there is one table of them."""
     from scipy.io import loadmat
 
     try:
         content = loadmat(path)
     except NotImplementedError:
-        return {"wrong": "is a MATLAB 7.3 file; save it in MATLAB with save(…, '-v7')."}, b""
+        return {"wrong": "is a MATLAB 7.3 file; save it in MATLAB with save(…, '-v7')."}, NOTHING
     except MemoryError:
-        return {"wrong": "asks for more memory than there is; save it again."}, b""
+        return {"wrong": "asks for more memory than there is; save it again."}, NOTHING
     except OSError as error:
-        return {"wrong": f"cannot be read ({error.strerror or error})."}, b""
+        return {"wrong": f"cannot be read ({error.strerror or error})."}, NOTHING
     except Exception:  # foreign bytes make SciPy raise nearly anything
-        return {"wrong": "is not a readable .mat file; save it again."}, b""
+        return {"wrong": "is not a readable .mat file; save it again."}, NOTHING
     tables = {
         name: array
         for name, array in content.items()
@@ -42,17 +43,20 @@ def table_of(path: str) -> tuple[dict[str, Any], bytes]:
     names = [SIGNALS] if SIGNALS in tables else list(tables)
     if len(names) != 1:
         found = ", ".join(names) or "none"
-        return {"wrong": f"must hold one two-dimensional array of numbers, or {SIGNALS}, got {found}."}, b""
+        return {
+            "wrong": f"must hold one two-dimensional array of numbers, or {SIGNALS}, got {found}."
+        }, NOTHING
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is refused later
         values = np.ascontiguousarray(tables[names[0]], np.float32)
-    return {"shape": values.shape, "bytes": values.nbytes}, values.tobytes()
+    return {"shape": values.shape, "bytes": values.nbytes}, values.data.cast("B")
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer until there are no more requests."""
     for line in requests:
         about, content = table_of(json.loads(line))
-        answers.write(json.dumps(about).encode() + b"\n" + content)
+        answers.write(json.dumps(about).encode() + b"\n")
+        answers.write(content)
         answers.flush()
 
 

@@ -21,7 +21,6 @@ from sklearn.model_selection import KFold, RepeatedStratifiedKFold, StratifiedKF
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-
 FOLDS = 5
 REPEATS = 2
 COMPONENTS = 50  # of connectivity: sites and motion are broad patterns, and a probe must be quick
