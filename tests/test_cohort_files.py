@@ -14,6 +14,7 @@ from scipy.io import savemat
 from cignn import Cohort, load_cohort
 from cignn.datasets import Atlas, check_cohort, make_cohort
 from cignn.datasets.roi_files import read_roi_file
+from cignn.estimators.labels import class_codes
 
 R, N = 6, 8
 
@@ -852,6 +853,8 @@ def test_a_score_is_no_class() -> None:
     for score in (np.arange(92) % 23, (np.arange(92) % 23).astype(float), (np.arange(92) % 23).astype(str)):
         with pytest.raises(ValueError, match=r"23 different numbers from 0 to 22 with 4 members.*a score"):
             check_cohort(cohort.with_y(score))
+        with pytest.raises(ValueError, match="a score, not classes; make classes of it"):
+            class_codes(score)  # what every classifier asks before it is trained
     for classes in (
         [f"c{i % 23}" for i in range(92)],  # words
         np.arange(92) % 9,  # few

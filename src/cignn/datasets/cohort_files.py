@@ -84,9 +84,10 @@ def load_cohort(
     verbose : 1 shows a progress bar
     **checks : what to do about bad subjects, "raise" by default, all described at `check_cohort`:
         ``non_finite``, ``constant_rois``, ``short_series``, ``min_length``, ``asymmetric``, ``duplicates``,
-        ``near_duplicates``, ``missing_labels``, ``missing_sites``, ``one_class``; and, while reading, ``missing`` (ids of the
-        table without a file, or files without a line in the table) and ``mixed_rois`` (files with another
-        number of ROIs than the others, or other names in their headers), each "raise" or "drop_subject";
+        ``near_duplicates``, ``missing_labels``, ``missing_sites``, ``one_class``; and, while reading,
+        ``missing`` (ids of the table without a file, or files without a line in the table) and ``mixed_rois``
+        (files with another number of ROIs than the others, or other names in their headers), each "raise" or
+        "drop_subject";
         headers with the same names in another order are brought into one
 
     Returns
