@@ -62,9 +62,6 @@ def read_abide(folder: Path) -> Cohort:
     return load_abide(folder, n_jobs=1)
 
 
-# --------------------------------------------------------------------------------- graphs
-
-
 # --------------------------------------------------------------------------------- models
 
 
@@ -79,13 +76,10 @@ def read_model(folder: Path) -> np.ndarray:
 
 
 def read_checkpoint(folder: Path) -> np.ndarray:
-    """Go on with a training that had finished."""
+    """Go on with a training, or find that it had finished."""
     path = folder / seeds.CHECKPOINT
-    return (
-        CIGNNClassifier(**seeds.TINY, members=1, checkpoint=path)
-        .fit(seeds.graphs())
-        .predict_proba(seeds.graphs())
-    )
+    estimator = CIGNNClassifier(**seeds.TINY, members=1, checkpoint=path)
+    return estimator.fit(seeds.graphs()).predict_proba(seeds.graphs())
 
 
 def seal_checkpoint(folder: Path) -> None:
@@ -134,11 +128,16 @@ def read_words(folder: Path) -> str:
     return run_command(folder, json.loads((folder / "line.words").read_text()))
 
 
-# -------------------------------------------------------------------------------- samples
+# ------------------------------------------------------- samples: functions that make them
 
 
 def _fixed(*samples: Files) -> Samples:
     return lambda folder: list(samples)
+
+
+def _studies(*endings: str) -> Samples:
+    """Series in each of the formats, and matrices in the first."""
+    return _fixed(*map(seeds.study, endings), seeds.study(endings[0], "matrices"))
 
 
 def _trained(*estimators: Callable[[], Any], cohort: bool = False) -> Samples:
@@ -180,7 +179,7 @@ def _tiny(**more: Any) -> Callable[[], Any]:
     return lambda: CIGNNClassifier(**(seeds.TINY | more))
 
 
-def _shallow(name: str, **more: Any) -> Callable[[], Any]:
+def _named(name: str, **more: Any) -> Callable[[], Any]:
     return lambda: make_estimator(name, random_state=0, **more)
 
 
@@ -199,10 +198,9 @@ _EQUAL = np.stack([one[:30] for one in seeds.series()])
 _LENGTHS = [len(one) for one in seeds.series()]
 _COMMANDS = [*seeds.WORDS, *([*seeds.NETWORK, "--set", word] for word in seeds.UNTRAINED)]
 
-_STUDIES = [seeds.study(ending) for ending in (".csv", ".tsv", ".txt", ".1D")]
-_NETWORKS = _trained(_tiny(members=1), _shallow("gin", epochs=1, hidden=(4,)))
-_SHALLOW = _trained(_shallow("linear-svm"), _shallow("random-forest", n_estimators=3))
-_PREPARED = _trained(_prepared(_tiny(members=1)), _prepared(_shallow("lasso")), cohort=True)
+_NETWORKS = _trained(_tiny(members=1), _named("gin", epochs=1, hidden=(4,)))
+_SHALLOW = _trained(_named("linear-svm"), _named("random-forest", n_estimators=3))
+_PREPARED = _trained(_prepared(_tiny(members=1)), _prepared(_named("lasso")), cohort=True)
 _ARCHIVES = _fixed(
     _npz(series=_STACK, lengths=_LENGTHS), _npz(series=_EQUAL), _npz(matrices=seeds.matrices())
 )
@@ -227,16 +225,10 @@ def _command(weight: int, file: str, read: Callable[[Path], str], *contents: byt
 
 
 TARGETS: dict[str, Reader] = {
-    "cohort-text": _cohort(10, _fixed(*_STUDIES, seeds.study(".csv", "matrices")), read_study, "files"),
-    "cohort-npy": _cohort(
-        8, _fixed(seeds.study(".npy"), seeds.study(".npy", "matrices")), read_study, "files"
-    ),
-    "cohort-mat": _cohort(
-        2, _fixed(seeds.study(".mat"), seeds.study(".mat", "matrices")), read_study, "files"
-    ),
-    "cohort-table": _cohort(
-        12, _fixed(seeds.study(".npy"), seeds.study(".npy", "matrices")), read_study, "tables"
-    ),
+    "cohort-text": _cohort(10, _studies(".csv", ".tsv", ".txt", ".1D"), read_study, "files"),
+    "cohort-npy": _cohort(8, _studies(".npy"), read_study, "files"),
+    "cohort-mat": _cohort(2, _studies(".mat"), read_study, "files"),
+    "cohort-table": _cohort(12, _studies(".npy"), read_study, "tables"),
     "cohort-npz": _cohort(14, _ARCHIVES, read_npz),
     "cohort-saved": Reader(_made(seeds.saved_cohort), read_npz, check_shapes, 8),
     "abide": _cohort(8, _fixed(*seeds.abide()), read_abide),
