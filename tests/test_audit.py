@@ -327,6 +327,7 @@ def test_a_subject_with_two_scans_counts_once() -> None:
     assert "40 of 40 subjects have more than one scan, 80 scans in all" in found["repeated subjects"].message
     for name in ("site → label", "age → label", "class balance", "class balance per site"):
         assert found[name] == single[name]  # told apart by people, not by scans of the same people
+    assert repr(two).startswith("Cohort(80 scans of 40 subjects,")
     table = two.summary()
     assert table["subjects"].iloc[:2].sum() == 40 and table["scans"].iloc[:2].sum() == 80
     pd.testing.assert_frame_equal(table.drop(columns="scans"), one.summary())

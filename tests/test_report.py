@@ -16,9 +16,11 @@ from matplotlib.colors import to_rgb
 
 from cignn import Explanations, GraphSet
 from cignn.datasets import make_ba2motifs
+from cignn.datasets.atlas import Atlas, places_of
 from cignn.explanations import Explanation
 from cignn.report import draw_graph, draw_graphs
 from cignn.report.graphs import EDGE_COLOUR, QUIET_COLOUR, layout
+from cignn.report.regions import regions
 
 
 @pytest.fixture(autouse=True)
@@ -190,3 +192,23 @@ def test_the_legend_speaks_of_truth_only_where_there_is_one(explanations: Explan
     graphs = GraphSet.from_arrays([np.ones((3, 3))])
     plain = Explanations(graphs, [[0.1, 0.5, 0.9]])
     assert [word.split()[0] for word in legend_words(plain)] == ["causal", "other"]
+
+
+# ------------------------------------------------------------- regions of one name
+
+
+def test_regions_of_one_name_are_not_put_into_another_order() -> None:
+    names = ["insula", "insula", "caudate"]
+    assert places_of(names, names) == [0, 1, 2]
+    with pytest.raises(ValueError, match="insula names more than one region"):
+        places_of(names, ["caudate", "insula", "insula"])
+    assert places_of(["a", "b"], ["b", "a"]) == [1, 0]
+
+
+def test_an_atlas_does_not_give_two_nodes_of_one_name_the_same_place() -> None:
+    atlas = Atlas(["insula", "caudate", "vermis"], coordinates=np.eye(3))
+    twice = Explanation(np.array([[0, 2]]), np.array([0.5]), 3, ["insula", "insula", "caudate"])
+    with pytest.raises(ValueError, match="some nodes share a name"):
+        regions(twice, atlas, "safe")
+    once = Explanation(np.array([[0, 1]]), np.array([0.5]), 2, ["vermis", "insula"])
+    np.testing.assert_array_equal(regions(once, atlas, "safe").coordinates, np.eye(3)[[2, 0]])

@@ -145,7 +145,7 @@ def evaluate(
                 how,
                 seeds,
                 explainers=wanted,
-                positive=counted,
+                positive=positive,
                 store=store,
                 n_jobs=jobs,
                 scheduler=scheduler,

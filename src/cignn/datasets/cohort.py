@@ -218,7 +218,9 @@ class Cohort:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        parts = [f"{len(self)} subjects", f"{self.n_rois} ROIs"]
+        people = len(np.unique(self.subjects))
+        who = f"{people} subjects" if people == len(self) else f"{len(self)} scans of {people} subjects"
+        parts = [who, f"{self.n_rois} ROIs"]
         if self.lengths is None:
             parts.append("matrices")
         elif len(self):

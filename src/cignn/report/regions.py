@@ -52,13 +52,12 @@ def regions(ex: Explanation, atlas: Atlas | np.ndarray | None, colours: str | Ma
         if atlas.coordinates is None:
             raise ValueError("the atlas has no coordinates; make it with columns x, y and z.")
         if ex.node_names is not None and names != atlas.names and set(names) <= set(atlas.names):
-            place = {name: i for i, name in enumerate(atlas.names)}
-            if len(place) < len(atlas.names) or len(set(names)) < len(names):
+            if len(set(names)) < len(names):
                 raise ValueError(
-                    "the atlas has the regions in another order, and some share a name; give every region "
+                    "some nodes share a name, so the atlas cannot be put into their order; give every region "
                     "a name of its own."
                 )
-            atlas = atlas[[place[name] for name in names]]
+            atlas = atlas[[atlas.names.index(name) for name in names]]
         elif ex.node_names is None and len(atlas) == ex.n_nodes:
             names = atlas.names
         systems = atlas.systems if systems is None else systems
