@@ -15,7 +15,7 @@ from cignn._progress import working
 from cignn._words import meant
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
-from cignn.cli.reading import kind_of, read_data
+from cignn.cli.reading import how_many, kind_of, read_data
 from cignn.cli.screen import positive_words, say, say_json, say_words, show_facts
 from cignn.cli.settings import FILE, assignments, names_in, settings_text
 
@@ -79,7 +79,6 @@ def fit(
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
     counted = positive_class(labels_of(cohort).y, positive)
     is_cohort = isinstance(cohort, Cohort)
-    what = "subjects" if is_cohort else "graphs"
     model: Any = classifier
     if isinstance(cohort, Cohort):
         model = cohort_model(
@@ -131,12 +130,18 @@ def fit(
         say_json(content)
     else:
         if scores:
-            show_facts(dict(scores), f"{method} on {len(test)} held-out {what}{positive_words(counted)}")
-        say(f"trained on {len(train)} {what} in {seconds:.0f} s; the model: {out}")
+            title = f"{method} on {_counted(cohort, test)} held out{positive_words(counted)}"
+            show_facts(dict(scores), title)
+        say(f"trained on {_counted(cohort, train)} in {seconds:.0f} s; the model: {out}")
         if hasattr(fitted, "explain"):
             say(f"to look at it: cignn report {out}")
     if getattr(fitted, "interrupted_", False):
         raise InterruptedWorkError(f"the model of epoch {fitted.best_epoch_} is kept in {out}.")
+
+
+def _counted(data: Any, index: Any) -> str:
+    """Say how many subjects, or scans of how many, or graphs the places are."""
+    return how_many(data.subjects[index]) if hasattr(data, "subjects") else f"{len(index)} graphs"
 
 
 def save_or_keep(model: Any, out: Path, notes: Mapping[str, str]) -> None:
