@@ -107,7 +107,7 @@ def test_the_largest_share_can_be_held_out(call: Call, here: Path) -> None:
 def test_whom_sensitivity_is_of_is_said_and_can_be_set(call: Call, here: Path) -> None:
     words = "fit my_study --out whose --method lasso --hold-out 0.3"
     first = call(*words.split())
-    assert first.code == 0 and "held-out subjects; positive: patient" in first.words
+    assert first.code == 0 and "subjects held out; positive: patient" in first.words
     turned = call(*words.split(), "--positive", "control", "--json")
     plain = json.loads(call(*words.split(), "--json").out)
     scores = json.loads(turned.out)["scores"]
