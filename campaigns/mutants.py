@@ -315,6 +315,7 @@ MUTANTS = [
         'if _sha256(content) == facts["sha256"]:',
         "if True:",
         "persistence",
+        "damaged",
     ),
     # ------------------------------------------------------------------- explainers
     Mutant(
@@ -503,7 +504,8 @@ MUTANTS = [
         "report/performance.py",
         "key=lambda m: -np.nan_to_num(",
         "key=lambda m: np.nan_to_num(",
-        "html_report report",
+        "html_report",
+        "ranked or listed",
     ),
 ]
 
@@ -530,10 +532,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         source = shutil.copytree(given.source, Path(folder) / "whole")  # the same for all, whoever edits
         check_import(source)
         with ThreadPoolExecutor(given.jobs) as pool:
-            if not all(pool.map(lambda tests: passes(source, *tests), sorted({m[-2:] for m in chosen}))):
-                return 2
+            asked = sorted({(mutant.tests, mutant.words) for mutant in chosen})
+            sound = dict(zip(asked, pool.map(lambda tests: passes(source, *tests), asked), strict=True))
             outcomes = []
             for outcome in pool.map(lambda mutant: try_mutant(mutant, source), chosen):
+                if not sound[outcome.mutant.tests, outcome.mutant.words]:
+                    outcome = outcome._replace(verdict="no answer", last="its tests fail without it")
                 outcomes.append(outcome)
                 print(f"{outcome.verdict:10} {outcome.seconds:5.0f} s  {outcome.mutant.name}", flush=True)
                 if outcome.verdict != "killed":

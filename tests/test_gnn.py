@@ -91,7 +91,7 @@ def test_aligned_graphs_are_looked_at_by_their_strongest_tenth(graphs: GraphSet)
 
 BAD = [
     ({"kind": "gnn"}, "kind must be one of 'gcn', 'gat', 'gin', got 'gnn'"),
-    ({"hidden": ()}, "hidden must name at least one layer"),
+    ({"hidden": ()}, "hidden must be positive layer widths, 1 or more"),
     ({"kind": "gat", "hidden": (6,)}, "multiple of its 4 heads, got 6"),
     ({"readout": "median"}, "readout must be one of"),
     ({"density": 1.7}, r"density must lie in \(0, 1\], got 1.7"),

@@ -362,7 +362,7 @@ BAD = [
     ("sib", {"inner_learning_rate": 0}, "inner_learning_rate must lie in"),
     ("dir", {"ratio": 1.0}, r"ratio must lie in \(0, 1\), got 1.0"),
     ("dir", {"variance_weight": -0.1}, "variance_weight must lie in"),
-    ("dir", {"scorer_hidden": ()}, "scorer_hidden must name at least one layer"),
+    ("dir", {"scorer_hidden": ()}, "scorer_hidden must be positive layer widths, 1 or more"),
 ]
 
 
