@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,8 +16,11 @@ import pytest
 
 import cignn.datasets
 from cignn import CIGNNClassifier, CohortClassifier, load_model
+from cignn.cli.settings import read_settings, to_toml
 from cignn.datasets import make_ba2motifs
-from commands import command
+from cignn.estimators import make_estimator
+from cignn.evaluation import evaluate
+from commands import Result, command, write_studies
 
 
 def test_the_installed_command_tells_its_version() -> None:
@@ -196,3 +200,166 @@ def test_the_demo_trains_saves_and_draws(tmp_path: Path) -> None:
     report = tmp_path / figures["report"]
     assert report == tmp_path / "new" / "demo" / "report.html" and "<html" in report.read_text()[:500]
     assert isinstance(load_model(tmp_path / figures["cohort"]["model"]), CohortClassifier)
+
+
+# ------------------------------------------------------------------------- all kinds of bad input
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study, a model and an evaluation."""
+    folder = tmp_path_factory.mktemp("place")
+    write_studies(folder)
+    cohort = cignn.datasets.load_cohort(folder / "my_study")
+    CohortClassifier(make_estimator("lasso")).fit(cohort).save(folder / "model")
+    evaluate(["lasso"], {"my_study": cohort}, "holdout", store=folder / "res", verbose=0)
+    return folder
+
+
+DEEP = "[" * 5000 + "]" * 5000
+FIT = ("fit", "my_study", "--method", "lasso", "--out", "bad")
+GIN = ("fit", "my_study", "--method", "gin", "--out", "bad")
+EVALUATE = ("evaluate", "my_study", "--methods", "lasso", "--out", "bad")
+VALUES = ("abc", "nan", "inf", "-1.5", "[1]", "{a = 1}", "1979-05-27", "9" * 400, "9" * 5000, DEEP)
+NUMBERS = ("nan", "inf", "-inf", "-1", "", "abc", "1e400", "0x1")
+
+BAD_LINES: list[tuple[str, ...]] = [
+    *((*FIT, "--load", f"min_length={value}") for value in VALUES),
+    *((*FIT, "--load", f"n_rois={value}") for value in VALUES),
+    *((*FIT, "--load", f"transpose={value}") for value in VALUES),
+    *((*FIT, "--load", f"n_jobs={value}") for value in VALUES if not value.startswith("9")),
+    *((*FIT, "--load", f"label={value}") for value in ("3", "nan", "[1]", "true", "none_such")),
+    *((*FIT, "--load", f"participants={value}") for value in ("3", "nan", "[1]", "none_such.tsv")),
+    *((*FIT, "--load", f"atlas={value}") for value in ("3", "aal116", "[]", "")),
+    *((*FIT, "--load", word) for word in ("", "=", "min_length", "colour=red", "extract=1", "entities=a")),
+    *((*FIT, "--set", f"C={value}") for value in VALUES if not value.startswith("9")),
+    *((*FIT, "--set", f"random_state={value}") for value in ("abc", "nan", "1.5", "[1]", "-1", "9" * 40)),
+    *((*FIT, "--set", word) for word in ("", "=3", "C", "colour=red", "class_weight=heavy")),
+    *((*GIN, "--set", f"epochs={value}") for value in VALUES if value != "9" * 400),
+    *((*GIN, "--set", f"hidden={value}") for value in ("abc", "[1.5]", "[[1]]", "[]", "64", DEEP)),
+    *((*GIN, "--set", f"dropout={value}") for value in VALUES),
+    *((*FIT, option, value) for option in ("--hold-out", "--density") for value in NUMBERS),
+    *((*FIT, option, value) for option in ("--seed", "--epochs") for value in NUMBERS),
+    *((*FIT, "--config", value) for value in ("my_study", ".", "", "none.toml", "x" * 300)),
+    *((*FIT, option, "") for option in ("--label", "--format", "--connectivity")),
+    (*GIN, "--device", ""),
+    *((*FIT[:4], "--out", value) for value in ("", ".", "my_study")),
+    *((*EVALUATE, option, value) for option in ("--folds", "--seeds", "--repeats") for value in NUMBERS),
+    *((*EVALUATE, "--jobs", value) for value in ("nan", "0", "", "abc")),
+    *((*EVALUATE, "--protocol", value) for value in ("", "nan")),
+    ("fit", "", "--out", "bad"),
+    ("fit", "none_such", "--out", "bad"),
+    ("predict", "", "new_subjects"),
+    ("predict", "model", ""),
+    ("audit", ""),
+    ("report", ""),
+    ("report", "model", "my_study", "--class-names", "patient"),
+    ("report", "model", "my_study", "--class-names", "ill=patient"),
+    ("report", "model", "my_study", "--out", ""),
+    ("reproduce", "none_such"),
+    ("reproduce", ""),
+    ("reproduce", "ranks", "--scale", "huge"),
+    ("reproduce", "ranks", "--rows", "none_such"),
+    ("reproduce", "ranks", "--seeds", "nan"),
+]
+
+
+def check_refused(result: Result) -> None:
+    """Exit code 2 and one clear line; notes and progress may stand before it."""
+    lines = [line for line in result.err.splitlines() if line.strip() and "━" not in line]
+    said = [line for line in lines if not line.startswith("note")]
+    assert result.code == 2, result.err[-500:]
+    assert len(said) == 1 and said[0].startswith("error "), said
+    assert "report it" not in result.err and "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: " ".join(line)[:60])
+def test_whatever_is_wrong_with_a_line_is_one_clear_line(  # type: ignore[no-untyped-def]
+    call, place: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(place)
+    check_refused(call(*line))
+    assert not (place / "bad" / "config.json").exists()
+
+
+BAD_CONFIGS = {
+    "a date": "epochs = 1979-05-27",
+    "a date among the parameters": "[model]\nC = 1979-05-27",
+    "a time for the reader": "[load]\nmin_length = 07:32:00",
+    "deep": f"x = {DEEP}",
+    "deep parameters": f"[model]\nC = {DEEP}",
+    "deep tables": f"[{'.'.join('a' * 3000)}]\nx = 1",
+    "bytes": b"\xff\xfe\x00",
+    "a zero": "\0",
+    "no table": "model = 'x'",
+    "a list for a table": "load = [1]",
+    "a number for the command": "fit = 3",
+    "many digits": f"seed = {'9' * 5000}",
+    "some digits": f"seed = {'9' * 400}",
+    "infinite": "hold_out = inf",
+    "NaN": "hold_out = nan",
+    "a table for a word": "label = {a = 1}",
+    "lists in lists": "label = [1, [2, {a = 1}]]",
+    "a number for a method": "method = 3",
+    "a date for a method": "method = 1979-05-27",
+    "a word for a switch": "fisher = 'yes please'",
+    "a word for a number": "seed = 'x'",
+    "a fraction for a seed": "seed = 1.5",
+    "no assignment": "set = ['C']",
+    "unknown": "colour = 'red'",
+    "not read from files": "json = true",
+    "no key": "'' = 1",
+}
+
+
+@pytest.mark.parametrize("content", BAD_CONFIGS.values(), ids=BAD_CONFIGS)
+def test_whatever_is_wrong_with_a_config_is_one_clear_line(  # type: ignore[no-untyped-def]
+    call, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes
+) -> None:
+    monkeypatch.chdir(place)
+    file = tmp_path / "own.toml"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    line = [word for word in FIT if word not in ("--method", "lasso")]
+    check_refused(call(*line, "--config", file))
+
+
+BAD_SETTINGS = {
+    "data": ("3", "[1]", "1979-05-27", '"\\u0000"'),
+    "load": ("'x'", "[1]", "{min_length = 'abc'}", "{min_length = 1979-05-27}"),
+    "label": ("3", "[3]"),
+    "atlas": ("3",),
+    "format": ("3", "[1]", "'none_such'"),
+    "methods": ("3", "['gin', 3]"),
+    "model": ("'x'", "[1]"),
+    "device": ("3",),
+    "density": ("1979-05-27", "'x'"),
+    "fisher": ("'x'",),
+    "connectivity": ("3",),
+    "covariates": ("[1]",),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BAD_SETTINGS.items() for value in values]
+)
+def test_settings_beside_a_result_that_are_of_a_wrong_kind_are_named(  # type: ignore[no-untyped-def]
+    call, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.chdir(place)
+    shutil.copytree(place / "res", tmp_path / "res")
+    given = {"data": "'my_study'", "methods": "'gin'"} | {name: value}
+    text = "\n".join(f"{key} = {one}" for key, one in given.items())
+    (tmp_path / "res" / "settings.toml").write_text(text)
+    result = call("report", tmp_path / "res", "--out", tmp_path / "report.html")
+    check_refused(result)
+    assert name in result.words or "none_such" in result.words
+
+
+def test_settings_that_are_no_text_are_as_good_as_none(tmp_path: Path) -> None:
+    for content in (b"\xff", f"x = {DEEP}".encode(), b"= ="):
+        (tmp_path / "settings.toml").write_bytes(content)
+        assert read_settings(tmp_path) == {}
+
+
+def test_a_path_that_is_no_text_can_be_written_among_the_settings() -> None:
+    assert "new_" in to_toml({"data": os.fsdecode(b"new_\xff")}).encode("utf-8").decode("utf-8")

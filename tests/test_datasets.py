@@ -180,7 +180,7 @@ BAD_CALLS = [
         "n_graphs must be at least 1[56] .*got 10",
     ),
     (lambda: make_ba2motifs(9, random_state=-1), ValueError, "random_state must not be negative, got -1"),
-    (lambda: make_ba2motifs(9, random_state="a"), TypeError, "random_state must be None, an int.*got str"),  # type: ignore[arg-type]
+    (lambda: make_ba2motifs(9, random_state="a"), ValueError, "random_state must be None, an int.*got str"),  # type: ignore[arg-type]
 ]
 
 

@@ -378,7 +378,7 @@ def test_a_generator_is_a_random_state(name: str) -> None:
     graphs = graphs_of("ragged")
     first, again = (make(name, random_state=np.random.default_rng(0)).fit(graphs) for _ in range(2))
     np.testing.assert_array_equal(first.predict_proba(graphs), again.predict_proba(graphs))
-    with pytest.raises(TypeError, match=r"random_state must be None, an int, .* or a Generator, got str"):
+    with pytest.raises(ValueError, match=r"random_state must be None, an int, .* or a Generator, got str"):
         make(name, random_state="a").fit(graphs)
 
 

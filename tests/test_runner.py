@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -878,6 +880,32 @@ def test_a_cluster_gives_the_same_table(motifs: GraphSet, tmp_path: Path) -> Non
     wide = distributed.LocalCluster(n_workers=1, threads_per_worker=2, **options)
     with wide as cluster, pytest.raises(ValueError, match="start workers with --nthreads 1"):
         evaluate(["lasso"], motifs, seeds=2, scheduler=cluster.scheduler_address)
+
+
+def test_a_cluster_is_reached_by_tls(
+    motifs: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    made = shutil.which("openssl") and subprocess.run(
+        [*words.split(), "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert],
+        capture_output=True,
+    )
+    if not made or made.returncode:
+        pytest.skip("openssl is needed to make a certificate")
+    ours, sides = {"cert": str(cert), "key": str(key)}, ("client", "scheduler", "worker")
+    paths = {f"tls_{side}_{what}": path for side in sides for what, path in ours.items()}
+    secured = distributed.Security(tls_ca_file=str(cert), require_encryption=True, **paths)
+    options = {"processes": False, "dashboard_address": ":0", "security": secured, "protocol": "tls://"}
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster:
+        assert cluster.scheduler_address.startswith("tls://")
+        with pytest.raises(ValueError, match=r"answers at 'tls://.*the certificates that Dask is told of"):
+            evaluate(["lasso"], motifs, scheduler=cluster.scheduler_address)
+        place = "distributed.comm.tls"
+        with dask.config.set({f"{place}.ca-file": str(cert), f"{place}.client": ours}):
+            table = evaluate(["lasso"], motifs, scheduler=cluster.scheduler_address)
+    assert table["error"].isna().all()
 
 
 class Killing(ClassifierMixin, BaseEstimator):

@@ -49,7 +49,7 @@ def _check(random_state: Any) -> None:
         raise ValueError(f"random_state must not be negative, got {shown(random_state)}.")
     if random_state is not None and not isinstance(random_state, (int, np.integer, np.random.Generator)):
         kind = type(random_state).__name__
-        raise TypeError(f"random_state must be None, an int, a RandomState or a Generator, got {kind}.")
+        raise ValueError(f"random_state must be None, an int, a RandomState or a Generator, got {kind}.")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from cignn._checks import shown
 from cignn._files import write_text
 from cignn._words import meant
 from cignn.cli.options import FORMATS
@@ -24,6 +26,19 @@ if TYPE_CHECKING:
     from cignn.datasets import Atlas
     from cignn.evaluation import Store
     from cignn.evaluation.tasks import MissingTask, Task
+
+
+# annotation of a reader's option → what it may be on the command line, and in words
+LOADED: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a word"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "None": ((type(None),), "none"),
+    "Sequence": ((list,), "a list"),
+    "Iterable": ((list,), "a list"),
+    "RandomState": ((int, type(None)), "a whole number"),
+}
 
 
 def check_folder(out: Path) -> None:
@@ -186,12 +201,17 @@ def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], kind:
 
     parameters = inspect.signature(reader).parameters
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
-    known = [*named, *(field.name for field in fields(Checks) if open_ended and field.name not in named)]
-    for name in options:
+    known = {name: str(p.annotation) for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+    if open_ended:
+        known = {field.name: str(field.type) for field in fields(Checks)} | known
+    for name, value in options.items():
         if name not in known:
             hint = meant(name, known)
             raise typer.BadParameter(f"{kind} data have no option '{name}'; {hint}", param_hint="'--load'")
+        expected = [LOADED[word] for word in re.split(r" \| |\[.*", known[name]) if word in LOADED]
+        if not any(type(value) in kinds for kinds, _ in expected):
+            what = " or ".join(words for _, words in expected) or "given in Python"
+            raise typer.BadParameter(f"{name} must be {what}, got {shown(value)}.", param_hint="'--load'")
 
 
 def read_atlas(name: str | None, path: Path) -> Atlas | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from cignn import __version__
+from cignn._checks import shown
 from cignn._files import write_text
 from cignn._words import meant
 
@@ -20,6 +21,17 @@ TASKS = "tasks.txt"  # keys of the tasks that the last evaluation in a folder is
 TABLES = {"model": "set", "load": "load"}  # tables of the file → options that take NAME=VALUE
 IGNORED = ("resolved",)  # tables that only tell
 UNWRITTEN = ("config", "json", "help")
+PLAIN = (str, bool, int, float)
+DEEPEST = 20  # levels of tables and lists
+WORD, SWITCH, TABLE = (str, "a word"), (bool, "true or false"), (dict, "a table")
+READ: dict[str, tuple[Any, str]] = {  # what commands read of the settings of others
+    **dict.fromkeys(("data", "methods", "label", "atlas", "format", "device", "connectivity"), WORD),
+    **dict.fromkeys(("covariates", "unseen_sites", "missing_covariates"), WORD),
+    **dict.fromkeys(("fisher", "combat"), SWITCH),
+    **dict.fromkeys(TABLES, TABLE),
+    "density": ((int, float), "a number"),
+    "positive": (PLAIN, "a label"),
+}
 
 
 def read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -31,10 +43,13 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
     if path is None or context.resilient_parsing:
         return path
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"cannot read '{path}' ({error}).", param_hint="'--config'") from None
-    except tomllib.TOMLDecodeError as error:
+        content = parse_toml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = error.strerror or error
+        raise typer.BadParameter(f"cannot read '{path}' ({reason}).", param_hint="'--config'") from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"'{path}' is not text in UTF-8.", param_hint="'--config'") from None
+    except ValueError as error:
         raise typer.BadParameter(f"'{path}' is not TOML ({error}).", param_hint="'--config'") from None
     name = context.command.name or ""
     commands = getattr(context.parent.command, "commands", {}) if context.parent else {}
@@ -51,12 +66,17 @@ def _defaults(context: typer.Context, values: Mapping[str, Any], path: Path) -> 
     out: dict[str, Any] = {}
     for key, value in values.items():
         if key in TABLES and isinstance(value, dict) and TABLES[key] in known:
-            context.meta[f"{FILE}.{TABLES[key]}"] = [f"{k}={json.dumps(v)}" for k, v in flat(value).items()]
+            context.meta[f"{FILE}.{TABLES[key]}"] = [f"{k}={_toml(v)}" for k, v in flat(value).items()]
             continue
         wanted = key.replace("-", "_")
         if wanted not in known or wanted in UNWRITTEN:
             raise typer.BadParameter(
                 f"'{path}': {context.command.name} has no setting {key!r}; {meant(wanted, known)}",
+                param_hint="'--config'",
+            )
+        if not all(isinstance(one, PLAIN) for one in (value if isinstance(value, list) else [value])):
+            raise typer.BadParameter(
+                f"'{path}': {key} must be a word, a number or a list of these, got {shown(value)}.",
                 param_hint="'--config'",
             )
         many = isinstance(value, list) and known[wanted] not in _lists(context)
@@ -123,18 +143,44 @@ def settings_text(context: typer.Context, name: str = FILE, **resolved: Any) -> 
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Return the settings beside a result; empty where there are none that can be read."""
+    """Return the settings beside a result; empty where there are none that can be read.
+
+    Settings that other commands read are what those take them for: a wrong kind is refused by name.
+    """
     try:
-        content = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        content = parse_toml((folder / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
+    for name, (kind, words) in READ.items():
+        if name in content and (not isinstance(content[name], kind) or "\0" in str(content[name])):
+            raise ValueError(
+                f"{folder / FILE}: {name} must be {words}, got {shown(content[name])}; put it right."
+            )
     for name in TABLES:
-        if isinstance(content.get(name), dict):  # TOML has no None: it stands there as a word
+        if name in content:  # TOML has no None: it stands there as a word
             content[name] = {k: None if v == "none" else v for k, v in flat(content[name]).items()}
     return content
 
 
 # -------------------------------------------------------------------------- values
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Read TOML; what is nested too deep, or has too many digits, is refused with a ValueError too."""
+    try:
+        content = tomllib.loads(text)
+    except RecursionError:
+        content = None
+    level: list[Any] = [content]
+    for _ in range(DEEPEST):
+        level = [one for value in level for one in _inside(value)]
+    if content is None or level:
+        raise ValueError(f"nested more than {DEEPEST} deep")
+    return content
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def assignments(given: list[str] | None) -> dict[str, Any]:
@@ -155,8 +201,8 @@ def as_value(text: str) -> Any:
     if text in ("True", "False"):
         return text == "True"
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
     if isinstance(value, str) and value.lower() == "none":
         return None
@@ -204,4 +250,5 @@ def _toml(value: Any) -> str:
         return repr(value)
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_toml(one) for one in value)}]"
-    return json.dumps(str(value), ensure_ascii=False)
+    # a path may hold bytes that are no text
+    return json.dumps(str(value), ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")

@@ -94,7 +94,8 @@ def evaluate(
         order (1 of 0 and 1, but TD of ASD and TD). Another one than before trains nothing anew: scores come
         from the predictions in the store
     store : folder or `Store` in which finished tasks are kept; a killed run goes on from there
-    n_jobs : processes; -1 for all cores. scheduler : address of a Dask cluster to use instead, "tcp://…"
+    n_jobs : processes; -1 for all cores. scheduler : address of a Dask cluster to use instead, "tcp://…" or
+        "tls://…"
     threads : of torch and linear algebra in each process; figures may differ in the last digits with it
     retry_failed : do tasks again whose failure is in the store
     verbose : 0 for no progress bar, and no `audit` of cohorts: what matters of it is told before the run
@@ -356,10 +357,11 @@ def _client(scheduler: str) -> Iterator[Any]:
         ) from None
     try:
         client = Client(scheduler, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"no Dask scheduler answers at {scheduler!r} ({error}); check the address."
-        ) from None
+    except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
+        advice = "check the address"
+        if scheduler.startswith("tls://"):
+            advice += " and the certificates that Dask is told of (DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …)"
+        raise ValueError(f"no Dask scheduler answers at {scheduler!r} ({error}); {advice}.") from None
     with client:
         wide = [address for address, threads in client.nthreads().items() if threads != 1]
         if wide:  # torch's chance is one for all threads of a process
