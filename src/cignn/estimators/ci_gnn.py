@@ -56,7 +56,8 @@ class CIGNNClassifier(ExplainingClassifier):
 
     Parameters
     ----------
-    preset : "default", the model that wins our benchmarks, or "paper", the paper to the letter
+    preset : "default", set for right explanations on graphs whose causal edges are known, or "paper", the
+        paper's sizes, stages and soft mask, with the differences that the page on the method lists
     encoder : "gcn", "gin" or "gat"; encoder_hidden : widths of its layers before the latent heads;
         encoder_activation : "relu" or "sigmoid"; encoder_density : share of strongest edges the encoder
         looks at, None for all
