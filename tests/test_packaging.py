@@ -1,0 +1,85 @@
+"""What the package imports is what it declares, and what it declares it imports."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+USED = {extra: EXTRAS[extra] for extra in ("cluster", "molecules")}  # by the package itself
+PROVIDERS = packages_distributions()
+OURS = {"cignn", "tests", "benchmarks", "campaigns"}
+
+
+def declared(*lists: list[str]) -> set[str]:
+    names = {canonicalize_name(Requirement(line).name) for lines in lists for line in lines}
+    return names - {PROJECT["name"]}
+
+
+def imports(file: Path, at_once: bool = False) -> Iterator[str]:
+    """Yield the top-level names a file imports; `at_once`: without what its functions import when called."""
+
+    def nodes(parent: ast.AST) -> Iterator[ast.AST]:
+        for node in ast.iter_child_nodes(parent):
+            if not (at_once and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+                yield node
+                yield from nodes(node)
+
+    for node in nodes(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name.split(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.split(".")[0]
+
+
+@cache
+def distributions(*folders: str, at_once: bool = False) -> dict[str, str]:
+    """Map every distribution that files below the folders import to one of these files."""
+    found = {}
+    for folder in folders:
+        files = sorted((ROOT / folder).rglob("*.py"))
+        neighbours = OURS | {file.stem for file in files}
+        for file in files:
+            for name in set(imports(file, at_once)) - neighbours - sys.stdlib_module_names:
+                for provider in PROVIDERS.get(name, [name]):
+                    found[canonicalize_name(provider)] = str(file.relative_to(ROOT))
+    return found
+
+
+def test_what_the_package_imports_is_declared() -> None:
+    known = declared(PROJECT["dependencies"], *USED.values())
+    assert {name: file for name, file in distributions("src").items() if name not in known} == {}
+
+
+@pytest.mark.parametrize("name", ["dependencies", *USED])
+def test_what_is_declared_is_imported(name: str) -> None:
+    lines = PROJECT["dependencies"] if name == "dependencies" else USED[name]
+    assert declared(lines) - set(distributions("src")) == set()
+
+
+def test_what_extras_bring_is_imported_only_when_asked_for() -> None:
+    extra = declared(*USED.values()) - declared(PROJECT["dependencies"])
+    assert {name: file for name, file in distributions("src", at_once=True).items() if name in extra} == {}
+
+
+def test_what_tests_benchmarks_and_docs_import_is_declared() -> None:
+    known = declared(PROJECT["dependencies"], *EXTRAS.values())
+    used = distributions("tests", "benchmarks", "campaigns", "docs")
+    assert {name: file for name, file in used.items() if name not in known} == {}
+
+
+def test_everything_declared_is_pinned() -> None:
+    pins = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {canonicalize_name(line.split("==")[0]) for line in pins if "==" in line}
+    assert declared(PROJECT["dependencies"], *EXTRAS.values()) - pinned == set()
