@@ -65,10 +65,10 @@ MUTANTS = [
         "information",
     ),
     Mutant(
-        "HSIC centres one side",
+        "HSIC forgets the overall mean",
         "information/hsic.py",
-        "* _centred(gram_b)",
-        "* gram_b",
+        "gram - rows - columns + rows.mean(-2, keepdim=True)",
+        "gram - rows - columns",
         "information",
         "hsic",
     ),
@@ -425,7 +425,7 @@ MUTANTS = [
     ),
     # ------------------------------------------------------------------- connectome
     Mutant(
-        "ComBat moves a single subject onto the mean",
+        "ComBat takes a subject for its site",
         "connectome/combat.py",
         "real = max(observed.var() - 1 / len(residuals), 0.0)",
         "real = observed.var()",

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from cignn import Cohort, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
-from cignn.connectome.combat import empirical_bayes, fill_triangles, upper_triangle
+from cignn.connectome.combat import chance_free_shift, empirical_bayes, fill_triangles, upper_triangle
 from cignn.connectome.connectivity import KINDS
 from cignn.datasets import aal116, check_cohort, make_cohort
 
@@ -391,6 +391,14 @@ def test_empirical_bayes_shrinks_small_sites_more() -> None:
         )
     assert max(errors[0]) < 0.8  # nearer to the truth than the raw moments
     np.testing.assert_allclose(errors[1], 1, atol=0.05)  # with many subjects the prior does not matter
+
+
+def test_combat_takes_the_noise_of_a_subject_alone_for_no_shift_of_its_site() -> None:
+    noise, shift = np.random.default_rng(0).normal(size=(2, 1, 5000))
+    found = chance_free_shift(2 + noise)
+    assert found.mean() == pytest.approx(2, abs=0.1)  # what all connections share is the site's
+    assert found.std() < 0.2 * noise.std()
+    assert chance_free_shift(5 * shift + noise).std() > 0.8 * 5
 
 
 def test_combat_leaves_connections_that_never_vary() -> None:

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
+from cignn._random import torch_seed
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import DIRClassifier, GNNClassifier, SIBClassifier
 from cignn.evaluation import explanation_roc_auc
@@ -554,13 +555,31 @@ def test_orphicx_lowers_its_objective(rings: GraphSet) -> None:
     def objective(**params: Any) -> float:
         explainer = make_explainer("orphicx", random_state=0, **params).fit(RingClassifier(), rings)
         edges = EdgeBatch.of(rings, np.arange(len(rings)))
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(0)
+        with torch_seed(0), torch.no_grad():
             losses = [explainer._loss(edges, torch.as_tensor(rings.y)) for _ in range(20)]
         return float(torch.stack(losses).mean())
 
     # a ratio of 0.61 to 0.70 over five seeds
     assert objective(epochs=30, learning_rate=0.02) < 0.9 * objective(epochs=1, learning_rate=1e-9)
+
+
+@pytest.mark.parametrize(
+    "weight", ["flow_weight", "reconstruction", "kl_weight", "size_weight", "entropy_weight"]
+)
+def test_every_term_of_orphicx_is_a_price(weight: str, rings: GraphSet) -> None:
+    """What the model no longer reads, what is not rebuilt, nats, edges and doubt all cost."""
+    explainer = quick("orphicx").fit(RingClassifier(), rings)
+    edges, target = EdgeBatch.of(rings, np.arange(len(rings))), torch.as_tensor(rings.y)
+
+    def loss(value: float) -> float:
+        explainer.set_params(**{weight: value})
+        with torch_seed(0), torch.no_grad():
+            return explainer._loss(edges, target).item()
+
+    torch.nn.init.zeros_(explainer.vae_.causal.bias)  # half of every edge, so that something is lost
+    none, once, twice = loss(0.0), loss(1.0), loss(2.0)
+    assert once - none > 1e-3
+    assert twice - once == pytest.approx(once - none, rel=1e-3)
 
 
 def test_orphicx_alpha_carries_the_prediction(rings: GraphSet) -> None:
