@@ -1,14 +1,17 @@
-"""What all tests share: one thread each (pytest-xdist brings the processes) and the way to the real data."""
+"""What all tests share: one thread each (pytest-xdist brings the processes), the way to the real data, and
+a last line where there was no browser.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 from cignn import CIGNNClassifier, GraphSet
 from cignn.datasets import make_ba2motifs
@@ -18,8 +21,25 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_configure() -> None:
-    torch.set_num_threads(1)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the commands that tests start
+    threads = os.environ.get("OMP_NUM_THREADS", "1")  # OMP_NUM_THREADS=4 make test: the same with four
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, threads)  # of the commands that tests start
+    torch.set_num_threads(int(threads))
+    threadpool_limits(int(threads))  # of the libraries that are loaded already
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after the other summaries
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+    """Say in one line that browser tests were skipped: a line of dots does not show it."""
+    yield
+    skipped = [report.longreprtext for report in terminalreporter.getreports("skipped")]
+    missing = sum("chromium and chromedriver are not installed" in reason for reason in skipped)
+    if missing:
+        terminalreporter.write_line(
+            f"{missing} browser tests were skipped: install chromium and chromedriver to run them "
+            "(Debian: apt-get install chromium chromium-driver)",
+            yellow=True,
+        )
 
 
 def _data_folder() -> Path:

@@ -1,8 +1,12 @@
-"""What the package imports is what it declares, and what it declares it imports."""
+"""What is imported is declared, what is declared is imported, and a missing browser is said."""
 
 from __future__ import annotations
 
 import ast
+import os
+import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -83,3 +87,41 @@ def test_everything_declared_is_pinned() -> None:
     pins = (ROOT / "constraints.txt").read_text().splitlines()
     pinned = {canonicalize_name(line.split("==")[0]) for line in pins if "==" in line}
     assert declared(PROJECT["dependencies"], *EXTRAS.values()) - pinned == set()
+
+
+# ---------------------------------------------------------------------- a machine without a browser
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment whose PATH holds a shell, but neither a browser nor make nor apt-get."""
+    for name in ("bash", "dirname"):
+        found = shutil.which(name)
+        assert found is not None
+        (tmp_path / name).symlink_to(found)
+    return os.environ | {"PATH": str(tmp_path)}
+
+
+def test_the_checks_of_a_submission_fail_without_a_browser(bare: dict[str, str]) -> None:
+    done = subprocess.run(
+        ["bash", ROOT / ".ci" / "run"], env=bare, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "chromium and chromedriver are missing" in done.stderr.splitlines()[-1]
+
+
+def test_skipped_browser_tests_are_counted_in_one_line(bare: dict[str, str]) -> None:
+    line = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "tests/test_html_report.py",
+    ]
+    done = subprocess.run(
+        [*line, "-k", "drawn"], cwd=ROOT, env=bare, capture_output=True, text=True, timeout=300
+    )
+    assert re.match(r"\d+ browser tests were skipped: install chromium", done.stdout.splitlines()[-2])
