@@ -18,9 +18,11 @@ from scipy.io import savemat
 from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.connectome import Connectivity
 from cignn.datasets import load_rest_meta_mdd, make_cohort
+from cignn.estimators import make_estimator
 from cignn.estimators.checkpoint import Checkpoint, _checksum
 from cignn.estimators.persistence import WEIGHTS, reseal
-from cignn.evaluation import Store
+from cignn.evaluation import Holdout, Split, Store, store_file
+from cignn.evaluation.tasks import Outcome, Score, Task
 from examples import tiny
 
 EPOCHS = 4
@@ -143,6 +145,16 @@ def test_probabilities_that_are_none_are_refused(
         load_model(tmp_path / "model").predict_proba(few)
 
 
+def test_a_pipeline_with_numbers_that_are_none_is_refused_in_our_words(few: GraphSet) -> None:
+    for name in ("linear-svm", "lasso"):
+        shallow = make_estimator(name, random_state=0).fit(few)
+        shallow.pipeline_[0].mean_ = shallow.pipeline_[0].mean_ * np.nan
+        with pytest.raises(
+            ValueError, match=r"the pipeline cannot judge these graphs \(.*fit the model again"
+        ):
+            shallow.predict_proba(few)
+
+
 def test_a_tangent_space_that_cannot_be_computed_names_the_subjects() -> None:
     cohort = make_cohort(8, 4, n_edges=2, lengths=(40, 40), random_state=0)
     step = Connectivity("tangent").fit(cohort)
@@ -184,3 +196,14 @@ def test_a_store_whose_checksums_are_hidden_is_refused(tmp_path: Path) -> None:
         db.close()
         with pytest.raises(ValueError, match=r"results\.sqlite .*its tables are not those of a store"):
             Store(folder)
+
+
+def test_infinite_scores_are_neither_written_nor_believed(tmp_path: Path) -> None:
+    split = Split("0", np.arange(2), np.arange(2, 4), np.arange(4, 6))
+    task = Task("key", "method", "data", Holdout(), split, 0, None, {"method": ["m"]})
+    with Store(tmp_path) as store:
+        store.add(task, Outcome("key", [Score("", "accuracy", np.inf), Score("", "mcc", 0.5)], seconds=1.0))
+        values = store.results().set_index("metric")["value"]
+    assert np.isnan(values["accuracy"]) and values["mcc"] == 0.5
+    with pytest.raises(store_file.DamagedError, match=r"scores\.value holds inf"):
+        store_file.check_rows("scores", [("key", "", "accuracy", np.inf, None)])

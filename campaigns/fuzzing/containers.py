@@ -311,10 +311,7 @@ def tensors(data: bytes, rng: Random) -> bytes:
     elif what < 0.55 and names:
         one = header[rng.choice(names)]
         start, stop = one["data_offsets"]
-        fill = rng.choice(
-            [b"\xff", b"\x00", b"\x7f", b"\x00\x00\xc0\x7f", b"\x00\x00\x80\x7f", rng.randbytes(4)]
-        )
-        body[start:stop] = (fill * (stop - start + 1))[: stop - start]
+        body[start:stop] = _other_numbers(bytes(body[start:stop]), rng)
     elif what < 0.7 and names:
         one = header[rng.choice(names)]
         one["dtype"] = rng.choice(TENSOR_TYPES)
@@ -335,6 +332,18 @@ def tensors(data: bytes, rng: Random) -> bytes:
         header = edited(header, rng)
     raw = json_text(header, rng)
     return struct.pack("<Q", len(raw)) + raw + bytes(body)
+
+
+def _other_numbers(content: bytes, rng: Random) -> bytes:
+    """Other numbers in a tensor: extreme ones, or the same in another order and with another sign."""
+    n = len(content)
+    if rng.random() < 0.5:
+        words = [content[i : i + 4] for i in range(0, n, 4)]
+        if rng.random() < 0.5:
+            words = [word[:3] + bytes([word[3] ^ 0x80]) if len(word) == 4 else word for word in words]
+        return b"".join(reversed(words))
+    fills = [b"\xff", b"\x00", b"\x7f", b"\x00\x00\xc0\x7f", b"\x00\x00\x80\x7f", rng.randbytes(4)]
+    return (rng.choice(fills) * (n + 1))[:n]
 
 
 def _odd_metadata(header: dict[str, Any], rng: Random) -> None:

@@ -60,7 +60,8 @@ class Worker:
             self.process.kill()
         self.process.join()
         self.pipe.close()
-        return self.log.read_text(errors="replace")[-6000:] if self.log.exists() else ""
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return text.partition("\nExtension modules:")[0][-6000:]  # their names hide where it was
 
 
 class Answer(NamedTuple):
@@ -104,7 +105,7 @@ def run(
                 if worker.pipe in events:
                     answer = _received(worker)
                 elif time.monotonic() > worker.until:
-                    answer = Verdict(HANG, "", worker.end(abort=True))
+                    answer = Verdict(HANG, "", f"load {os.getloadavg()[0]:.1f}\n{worker.end(abort=True)}")
                 else:
                     continue
                 if worker.job is not None and answer is not None:

@@ -233,8 +233,8 @@ def _measure(measure: Any, series: list[np.ndarray], subjects: np.ndarray) -> np
         except (ValueError, np.linalg.LinAlgError) as error:
             raise ValueError(
                 f"the connectivity of {name_some(subjects)} cannot be computed "
-                f"({str(error).splitlines()[0]}); look for extreme values in the series, and in those that the "
-                "tangent space was fitted on."
+                f"({str(error).splitlines()[0]}); look for extreme values in the series, and in those that "
+                "the tangent space was fitted on."
             ) from error
 
 

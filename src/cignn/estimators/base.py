@@ -19,7 +19,7 @@ from torch import nn
 from cignn._checks import shown
 from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
-from cignn.estimators.classifier import GraphClassifier, size_of
+from cignn.estimators.classifier import GraphClassifier, finite_chances, size_of
 from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.presets import within
@@ -224,13 +224,7 @@ class NeuralGraphClassifier(GraphClassifier):
         """(g, classes) class probabilities, columns in the order of ``classes_``."""
         X = self._check_fitted(X)
         chances = self._forward(X, lambda out: torch.softmax(out.logits, 1), len(self.classes_))
-        good = np.isfinite(chances).all(1)
-        if not good.all():
-            raise ValueError(
-                f"the network gives graph {good.argmin()} no finite probabilities: its weights, or the "
-                "numbers of the graph, are too large; look for extreme values, or fit the model again."
-            )
-        return chances
+        return finite_chances(chances)
 
     @torch.no_grad()
     def _forward(self, graphs: GraphSet, read: Any, width: int) -> np.ndarray:

@@ -193,6 +193,17 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         )
 
 
+def finite_chances(chances: np.ndarray) -> np.ndarray:
+    """Return (g, classes) probabilities as they are, or say of which graph they are none."""
+    good = np.isfinite(chances).all(1)
+    if not good.all():
+        raise ValueError(
+            f"the model gives graph {good.argmin()} no finite probabilities: its weights, or the numbers of "
+            "the graph, are too large; look for extreme values, or fit the model again."
+        )
+    return chances
+
+
 def size_of(graphs: GraphSet) -> int | None:
     """Return the number of nodes that aligned graphs have; None where there are none, or not aligned."""
     return int(graphs.n_nodes[0]) if graphs.aligned and len(graphs) else None

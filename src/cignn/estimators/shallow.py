@@ -17,10 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
 
 from cignn._random import as_random_state
-from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.classifier import GraphClassifier, finite_chances
 from cignn.estimators.features import connectivity_vector, graph_statistics
 from cignn.estimators.labels import class_codes, class_weights, labelled
-from cignn.estimators.persistence import PIPELINE, Saved, read_pipeline
+from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
 from cignn.estimators.presets import choice, whole, within
 from cignn.estimators.subjects import folds
 from cignn.graphs import GraphSet
@@ -192,9 +192,16 @@ class ShallowGraphClassifier(GraphClassifier):
         if not len(X):
             return np.empty((0, len(self.classes_)))
         vectors = VECTORS[self.settings_["features"]](X)
-        if not hasattr(self.pipeline_, "predict_proba"):
-            return softmax(self.settings_["temperature"] * _decisions(self.pipeline_, vectors), axis=1)
-        return self.pipeline_.predict_proba(vectors)
+        try:
+            if hasattr(self.pipeline_, "predict_proba"):
+                return finite_chances(self.pipeline_.predict_proba(vectors))
+            decisions = _decisions(self.pipeline_, vectors)
+        except ValueError as error:  # scikit-learn's, of numbers that are none
+            raise ValueError(
+                f"the pipeline cannot judge these graphs ({first_line(error)}); look for extreme values in "
+                "them, or fit the model again."
+            ) from error
+        return finite_chances(softmax(self.settings_["temperature"] * decisions, axis=1))
 
     # ---------------------------------------------------------------- saving
 

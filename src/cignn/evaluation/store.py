@@ -354,7 +354,7 @@ def _package_versions() -> dict[str, str]:
 
 
 def _real(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    return float(value) if np.isfinite(value) else None  # a score that is no number is a missing one
 
 
 def _second(classes: str | None) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import sqlite3
@@ -73,7 +74,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_real(value: Any) -> bool:
-    return isinstance(value, float)
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _is_scalar(value: Any) -> bool:
