@@ -493,10 +493,10 @@ MUTANTS = [
         "score_figures",
     ),
     Mutant(
-        "means of systems count loops twice",
+        "means of systems count their own edges twice",
         "explanations.py",
-        "(target, source, source != target)",
-        "(target, source, True)",
+        "np.broadcast_to(different, len(a)).astype(float)",
+        "np.ones(len(a))",
         "explanations",
     ),
     Mutant(

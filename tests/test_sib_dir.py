@@ -163,6 +163,20 @@ def test_standardising_is_blind_to_place_and_scale() -> None:
     assert standardised(torch.ones(4, 2)).abs().max() == 0
 
 
+def test_sib_classifies_by_the_nodes_of_the_subgraph_alone(graphs: GraphSet) -> None:
+    torch.manual_seed(0)
+    network, batch = SIB(graphs.n_features, 2, hidden=(8, 8), head=(4,)).eval(), graphs.batch()
+    out = network(batch)
+    expected = (out.assignment[..., :1] * network.embed(batch)).sum(1)
+    torch.testing.assert_close(out.subgraph, expected)
+    torch.testing.assert_close(out.logits, network.classifier.decide(expected))
+    with torch.no_grad():  # nobody is in the subgraph: nothing is left to tell graphs apart
+        network.assign[-1].bias.copy_(torch.tensor([-1e3, 1e3]))
+    nobody = network(batch)
+    assert not nobody.subgraph.any()
+    torch.testing.assert_close(nobody.logits, nobody.logits[:1].expand_as(nobody.logits))
+
+
 def test_edge_weights_of_sib_are_products_of_node_probabilities(graphs: GraphSet) -> None:
     network = MAKE["sib"]().fit(graphs).network_
     batch = graphs.batch()
