@@ -155,6 +155,14 @@ def test_a_pipeline_with_numbers_that_are_none_is_refused_in_our_words(few: Grap
             shallow.predict_proba(few)
 
 
+def test_a_pipeline_that_cannot_be_used_is_refused_when_it_is_read(tmp_path: Path, few: GraphSet) -> None:
+    forest = make_estimator("random-forest", n_estimators=2, random_state=0).fit(few)
+    forest.pipeline_[-1].estimators_[0].n_classes_ = np.array([2.5])
+    forest.save(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"model is damaged: config and weights do not fit"):
+        load_model(tmp_path / "model")
+
+
 def test_a_tangent_space_that_cannot_be_computed_names_the_subjects() -> None:
     cohort = make_cohort(8, 4, n_edges=2, lengths=(40, 40), random_state=0)
     step = Connectivity("tangent").fit(cohort)

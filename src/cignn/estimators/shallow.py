@@ -193,15 +193,19 @@ class ShallowGraphClassifier(GraphClassifier):
             return np.empty((0, len(self.classes_)))
         vectors = VECTORS[self.settings_["features"]](X)
         try:
-            if hasattr(self.pipeline_, "predict_proba"):
-                return finite_chances(self.pipeline_.predict_proba(vectors))
-            decisions = _decisions(self.pipeline_, vectors)
+            chances = self._chances(vectors)
         except ValueError as error:  # scikit-learn's, of numbers that are none
             raise ValueError(
                 f"the pipeline cannot judge these graphs ({first_line(error)}); look for extreme values in "
                 "them, or fit the model again."
             ) from error
-        return finite_chances(softmax(self.settings_["temperature"] * decisions, axis=1))
+        return finite_chances(chances)
+
+    def _chances(self, vectors: np.ndarray) -> np.ndarray:
+        """(g, classes) what the pipeline makes of vectors."""
+        if hasattr(self.pipeline_, "predict_proba"):
+            return self.pipeline_.predict_proba(vectors)
+        return softmax(self.settings_["temperature"] * _decisions(self.pipeline_, vectors), axis=1)
 
     # ---------------------------------------------------------------- saving
 
@@ -219,6 +223,11 @@ class ShallowGraphClassifier(GraphClassifier):
         if estimator.settings_["features"] not in VECTORS:
             raise ValueError(f"there are no features {estimator.settings_['features']!r}")
         estimator.pipeline_ = pipeline
+        # scikit-learn believes what it is given until it is used: what fails then is told now
+        tried = estimator._chances(np.zeros((1, pipeline[0].n_features_in_)))
+        if tried.shape != (1, len(estimator.classes_)):
+            raise ValueError("the pipeline gives no probabilities")
+        finite_chances(tried)
         return estimator
 
 
