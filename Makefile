@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench fuzz mutants docs clean
+.PHONY: demo test test-fast test-slow lint bench fuzz kills mutants docs wheel-test clean
 
 # The stamp is renewed when the dependencies change; constraints.txt pins what is installed.
 $(VENV)/stamp: pyproject.toml constraints.txt
@@ -22,8 +22,19 @@ lint: $(VENV)/stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+PYTEST := $(BIN)/python -m pytest -n $(or $(JOBS),2) $(PYTEST_OPTIONS)
+
+# what must hold before a commit
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(PYTEST) -m "not slow"
+
+# the rest of what must hold: .ci/run runs both
+test-slow: $(VENV)/stamp
+	$(PYTEST) -m slow
+
+# between two edits
+test-fast: $(VENV)/stamp
+	$(PYTEST) -m "not slow and not medium"
 
 bench: $(VENV)/stamp
 	$(BIN)/python -m benchmarks
@@ -32,6 +43,10 @@ bench: $(VENV)/stamp
 fuzz: $(VENV)/stamp
 	$(BIN)/python -m campaigns.fuzz
 
+# processes killed while they save
+kills: $(VENV)/stamp
+	$(BIN)/python -m campaigns.kills
+
 # deliberate defects, one at a time, in a copy of src: do the tests notice?
 mutants: $(VENV)/stamp
 	$(BIN)/python -m campaigns.mutants
@@ -39,6 +54,18 @@ mutants: $(VENV)/stamp
 docs: $(VENV)/stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "the docs: site/index.html"
+
+# the wheel alone, in an environment of its own, from an empty folder
+wheel-test: $(VENV)/stamp
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv dist/venv && mkdir dist/empty
+	dist/venv/bin/python -m pip install --quiet torch -c constraints.txt
+	dist/venv/bin/python -m pip install --quiet dist/cignn-*.whl -c constraints.txt
+	cd dist/empty && ../venv/bin/python -c "import cignn; print(cignn.__file__)"
+	cd dist/empty && ../venv/bin/cignn --help > help.txt && ../venv/bin/cignn info
+	cd dist/empty && ../venv/bin/cignn demo --graphs 100 --subjects 40 --out demo
+	test -s dist/empty/demo/report.html
 
 clean:
 	rm -rf $(VENV) build dist demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -89,6 +89,19 @@ def test_everything_declared_is_pinned() -> None:
     assert declared(PROJECT["dependencies"], *EXTRAS.values()) - pinned == set()
 
 
+def test_every_file_of_the_package_travels_in_the_wheel() -> None:
+    package = ROOT / "src" / "cignn"
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    packed = {file for pattern in settings["package-data"]["cignn"] for file in package.glob(pattern)}
+    files = {file for file in package.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
+    assert files - packed == set()
+
+
+def test_the_hook_before_a_commit_has_the_ruff_that_is_pinned() -> None:
+    (pin,) = re.findall(r"^ruff==(.*)$", (ROOT / "constraints.txt").read_text(), re.M)
+    assert f"rev: v{pin} " in (ROOT / ".pre-commit-config.yaml").read_text()
+
+
 # ---------------------------------------------------------------------- a machine without a browser
 
 
