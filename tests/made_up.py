@@ -40,7 +40,8 @@ def write_abide(folder: Path) -> None:
         site=site,
     )
     table = {"SUB_ID": number, "SITE_ID": site, "DX_GROUP": 2 - np.asarray(cohort.y)}
-    people = {"AGE_AT_SCAN": cohort.covariates["age"], "SEX": 1, "func_mean_fd": 0.1}
+    sex = np.where(cohort.covariates["sex"] == "M", 1, 2)
+    people = {"AGE_AT_SCAN": cohort.covariates["age"], "SEX": sex, "func_mean_fd": 0.1}
     pd.DataFrame(table | people).to_csv(folder / "phenotypic.csv", index=False)
 
 
