@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -216,7 +217,7 @@ def _edit_once(value: Any, rng: Random) -> Any:
         if how < 0.08:
             del value[key]
         elif how < 0.14:
-            value[rng.choice(["x", "", "members", "n_rois", "epochs", "ä"])] = rng.choice(ODD)
+            value[rng.choice(["x", "", "members", "n_rois", "epochs", "ä"])] = deepcopy(rng.choice(ODD))
         elif how < 0.2:
             other = rng.choice(sorted(value))
             value[key], value[other] = value[other], value[key]
@@ -229,7 +230,7 @@ def _edit_once(value: Any, rng: Random) -> Any:
         if how < 0.15:
             del value[i]
         elif how < 0.3:
-            value.insert(i, value[i])
+            value.insert(i, deepcopy(value[i]))
         elif how < 0.35:
             value.reverse()
         else:
@@ -254,7 +255,7 @@ def _odd_value(value: Any, rng: Random) -> Any:
         return rng.choice([value + "x", value[:-1], value.upper(), value * 50, "LedoitWolf", "ComBat"])
     if how < 0.75:
         return rng.choice(["@raw:" + number for number in RAW_NUMBERS])
-    return "@deep" if how < 0.78 else rng.choice(ODD)
+    return "@deep" if how < 0.78 else deepcopy(rng.choice(ODD))
 
 
 def json_text(value: Any, rng: Random) -> bytes:
