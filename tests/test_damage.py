@@ -15,7 +15,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from scipy.io import savemat
 
-from cignn import CIGNNClassifier, GraphSet, load_model
+from cignn import CIGNNClassifier, GraphSet, load_cohort, load_model
+from cignn.cli.settings import parse_toml
 from cignn.connectome import Connectivity
 from cignn.datasets import load_rest_meta_mdd, make_cohort
 from cignn.estimators import make_estimator
@@ -23,6 +24,7 @@ from cignn.estimators.checkpoint import Checkpoint, _checksum
 from cignn.estimators.persistence import WEIGHTS, reseal
 from cignn.evaluation import Holdout, Split, Store, store_file
 from cignn.evaluation.tasks import Outcome, Score, Task
+from commands import write_study
 from examples import tiny
 
 EPOCHS = 4
@@ -215,3 +217,31 @@ def test_infinite_scores_are_neither_written_nor_believed(tmp_path: Path) -> Non
     assert np.isnan(values["accuracy"]) and values["mcc"] == 0.5
     with pytest.raises(store_file.DamagedError, match=r"scores\.value holds inf"):
         store_file.check_rows("scores", [("key", "", "accuracy", np.inf, None)])
+
+
+def test_a_network_whose_settings_make_no_sense_is_refused_when_it_is_read(
+    tmp_path: Path, fitted: CIGNNClassifier
+) -> None:
+    for name, value in {"dropout": {"x": 1}, "encoder_density": 1e308, "batch_size": "many"}.items():
+        fitted.save(tmp_path / "model")
+        path = tmp_path / "model" / "config.json"
+        config = json.loads(path.read_text())
+        config["settings"][name] = value
+        path.write_text(json.dumps(config))
+        reseal(tmp_path / "model")
+        with pytest.raises(ValueError, match="is damaged: config and weights do not fit"):
+            load_model(tmp_path / "model")
+
+
+def test_infinite_covariates_name_the_table(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "study", make_cohort(8, 5, n_edges=2, lengths=(20, 20), random_state=0))
+    table = (folder / "participants.tsv").read_text().splitlines()
+    lines = [f"{line}\t{'sex' if i == 0 else 'inf'}" for i, line in enumerate(table)]
+    (folder / "participants.tsv").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=r"participants\.tsv: sex of .* is infinite"):
+        load_cohort(folder)
+
+
+def test_a_key_of_thousands_of_dots_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="nested more than 20 deep"):
+        parse_toml("a" + ".a" * 10**6 + " = 1")

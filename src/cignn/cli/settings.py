@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -23,6 +24,8 @@ IGNORED = ("resolved",)  # tables that only tell
 UNWRITTEN = ("config", "json", "help")
 PLAIN = (str, bool, int, float)
 DEEPEST = 20  # levels of tables and lists
+# a key with so many dots that Python's parser, whose time grows with their square, would not come back
+_DOTTED = re.compile(r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){200}""")
 WORD, SWITCH, TABLE = (str, "a word"), (bool, "true or false"), (dict, "a table")
 READ: dict[str, tuple[Any, str]] = {  # what commands read of the settings of others
     **dict.fromkeys(("data", "methods", "label", "atlas", "format", "device", "connectivity"), WORD),
@@ -168,7 +171,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 def parse_toml(text: str) -> dict[str, Any]:
     """Read TOML; what is nested too deep, or has too many digits, is refused with a ValueError too."""
     try:
-        content = tomllib.loads(text)
+        content = None if _DOTTED.search(text) else tomllib.loads(text)
     except RecursionError:
         content = None
     level: list[Any] = [content]

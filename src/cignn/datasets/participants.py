@@ -107,8 +107,8 @@ def covariates(
             taken.add(column)
     others = [column for column in frame if column not in taken and column not in out]
     out |= {column: tidy(_with_points(frame[column])) for column in others}
-    for column in others:
-        check_finite_column(out[column], column, frame["participant_id"], source)
+    for column, values in out.items():
+        check_finite_column(values, column, frame["participant_id"], source)
     return pd.DataFrame(out, index=frame.index)
 
 

@@ -30,6 +30,8 @@ from cignn.estimators.training import Data, Progress, Stage, train
 from cignn.graphs import GraphSet
 from cignn.nn.committee import Committee
 
+LARGEST_TRIAL = 1000  # nodes: of more, a graph would cost memory that nobody has asked for
+
 
 class NeuralGraphClassifier(GraphClassifier):
     """A scikit-learn classifier of graphs around a torch network.
@@ -207,7 +209,16 @@ class NeuralGraphClassifier(GraphClassifier):
         except ValueError:  # trained on a device that this machine does not have
             device = resolve_device("auto")
         estimator.network_ = network.to(device).eval()
+        estimator._try_once()
         return estimator
+
+    def _try_once(self) -> None:
+        """Classify a made-up graph: a network believes its settings until it is used, and fails then."""
+        n = 3 if self.n_nodes_ is None else self.n_nodes_
+        if n <= LARGEST_TRIAL:
+            adj, x = np.ones((1, n, n)) - np.eye(n), np.ones((1, n, self.n_features_in_))
+            graphs = GraphSet.from_arrays(adj, x, aligned=self.n_nodes_ is not None)
+            self._forward(graphs, lambda out: torch.softmax(out.logits, 1), len(self.classes_))
 
     def _untrained(self, most: int) -> nn.Module:
         """Make the network that the settings tell of, of ``most`` members at the most."""
