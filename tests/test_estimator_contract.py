@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 import random
 from functools import cache
@@ -408,22 +407,6 @@ def test_a_model_knows_what_it_was_trained_on_by_the_data_alone(tmp_path: Path, 
     model.save(tmp_path / "model")
     for one in (model, load_model(tmp_path / "model")):
         assert [one.trained_on(graphs).tolist() for graphs in both] == [[True] * 5, [False] * 5]
-
-
-@every
-def test_a_model_saved_before_models_knew_their_graphs_still_loads(tmp_path: Path, name: str) -> None:
-    model, graphs = fitted(name, "aligned"), other_graphs("aligned")
-    model.save(tmp_path / "model")
-    place = tmp_path / "model" / "config.json"
-    config = json.loads(place.read_text())
-    new = ("graphs", "n_nodes") if name in NEURAL else ("graphs",)
-    older = {key: value for key, value in config.items() if key not in new}
-    place.write_text(json.dumps(older))
-    loaded = load_model(tmp_path / "model")
-    assert loaded.trained_on(graphs) is None
-    np.testing.assert_array_equal(loaded.predict_proba(graphs), model.predict_proba(graphs))
-    loaded.save(tmp_path / "again")
-    assert load_model(tmp_path / "again").trained_on(graphs) is None
 
 
 @pytest.mark.parametrize("name", NEURAL)

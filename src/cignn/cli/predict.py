@@ -91,8 +91,6 @@ def tell_scores(scores: dict[str, float], table: pd.DataFrame, positive: Any) ->
     if scores:
         words = positive_words(positive)
         show_facts(scores, f"on labelled subjects the model was not trained on{words}")
-    elif "label" in table and "trained_on" not in table:
-        complain("note", "no scores: the model does not say what it was trained on; fit it again.")
     elif "label" in table and table.loc[table["label"].notna(), "trained_on"].all():
         complain("note", "no scores: the model was trained on all that have labels.")
 
@@ -122,9 +120,7 @@ def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -
         columns["site"] = sites
     if data.y is not None and not pd.isna(pd.Series(data.y)).all():
         columns["label"] = data.y
-    seen = model.trained_on(data)
-    if seen is not None:
-        columns["trained_on"] = seen
+    columns["trained_on"] = model.trained_on(data)
     columns["predicted"] = np.asarray(model.classes_)[chances.argmax(1)]
     columns |= {f"p_{name}": chances[:, k] for k, name in enumerate(model.classes_.tolist())}
     return pd.DataFrame(columns)
@@ -147,7 +143,7 @@ def own_scores(table: pd.DataFrame, classes: np.ndarray, positive: Any = None) -
 
     from cignn.evaluation import classification_scores
 
-    if "label" not in table or "trained_on" not in table:
+    if "label" not in table:
         return {}
     usable = table[table["label"].isin(classes.tolist()) & ~table["trained_on"]]
     if usable["label"].nunique() < 2:

@@ -124,7 +124,7 @@ def report(
             evaluated.scores,
             findings,
             explanations=explanations,
-            held_out=None if seen is None else ~seen,
+            held_out=~seen,
             predictions=evaluated.of_method(_method(model, run, settings)),
             missing=evaluated.missing,
             positive=counted,

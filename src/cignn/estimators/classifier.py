@@ -36,7 +36,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     n_nodes_: int | None  # of the aligned graphs learnt from; None where they were not aligned
     node_names_: list[str] | None
     training_digest_: str
-    graphs_: np.ndarray | None  # (g,) fingerprints of the graphs learnt from; None where they are not known
+    graphs_: np.ndarray  # (g,) fingerprints of the graphs learnt from
 
     @abstractmethod
     def fit(self, X: GraphSet, y: Sequence | np.ndarray | None = None, eval_set: Any = None) -> Self:
@@ -62,16 +62,10 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         graphs, labels = labelled(X, y)
         return float(accuracy_score(labels, self.predict(graphs), sample_weight=sample_weight))
 
-    def trained_on(self, X: GraphSet) -> np.ndarray | None:
-        """(g,) bool: which graphs the model was trained on, or chose its epoch on, known by their data alone.
-
-        None where the model does not know: one that was saved before models kept it.
-        """
+    def trained_on(self, X: GraphSet) -> np.ndarray:
+        """(g,) bool: which graphs it was trained on, or chose its epoch on, known by their data alone."""
         self._check_is_fitted()
-        known = getattr(self, "graphs_", None)
-        if known is None:
-            return None
-        return np.isin(X.with_features(self.feature_names_).fingerprints(), known)
+        return np.isin(X.with_features(self.feature_names_).fingerprints(), self.graphs_)
 
     def _remember(self, graphs: GraphSet, labels: np.ndarray, *more: GraphSet) -> None:
         """Note what was learnt from; more : other graphs the training has seen."""

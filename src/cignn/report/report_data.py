@@ -232,8 +232,7 @@ def report_of(
             explanations = explanations.with_connectivity(model.shown_connectivity(given))
     probabilities = np.asarray(classifier.predict_proba(graphs))
     if held_out is None and isinstance(classifier, GraphClassifier):
-        seen = classifier.trained_on(graphs)
-        held_out = None if seen is None else ~seen
+        held_out = ~classifier.trained_on(graphs)
     digest = getattr(classifier, "training_digest_", None)
     same = digest is not None and digest == graphs.digest()
     all_seen = same if held_out is None else not np.any(held_out)
