@@ -15,6 +15,8 @@ from cignn.evaluation import Audit, audit, brief, evaluate
 from cignn.evaluation.findings import SEVERITIES
 from cignn.evaluation.probes import coded, label_from
 
+pytestmark = pytest.mark.medium
+
 
 def small(seed: int = 0, n: int = 120, **more: Any) -> Cohort:
     return make_cohort(

@@ -601,6 +601,7 @@ def test_losses_and_gradients_are_finite(form: str, hard: str, causal_effect: st
 # ---------------------------------------------------------------------- imports
 
 
+@pytest.mark.medium
 def test_networks_need_no_plotting_or_imaging_package() -> None:
     """A GPU box may have only torch and scikit-learn."""
     code = """

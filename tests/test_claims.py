@@ -16,6 +16,8 @@ from cignn import CIGNNClassifier, GraphSet
 from cignn.datasets import load_ba2motifs, make_ba2motifs, make_spurious_motifs
 from cignn.evaluation import explanation_roc_auc
 
+pytestmark = pytest.mark.slow
+
 
 def assert_found(graphs: GraphSet) -> None:
     train, test = train_test_split(np.arange(len(graphs)), test_size=0.1, stratify=graphs.y, random_state=0)

@@ -139,6 +139,7 @@ runpy.run_module("cignn", run_name="__main__", alter_sys=True)
 """
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", [["-m", "cignn"], ["-c", WITHOUT_METADATA]], ids=["module", "not installed"])
 def test_the_package_runs_as_a_module_installed_or_not(tmp_path: Path, how: list[str]) -> None:
     for arguments, words in (["--version"], f"cignn {cignn.__version__}"), (["info"], cignn.__version__):
@@ -180,6 +181,7 @@ def test_ctrl_c_ends_without_a_traceback(  # type: ignore[no-untyped-def]
     assert result.code == 130 and "Traceback" not in result.err
 
 
+@pytest.mark.slow
 def test_the_demo_trains_saves_and_draws(tmp_path: Path) -> None:
     words = "demo --graphs 100 --subjects 40 --out new/demo --json"
     result = command(*words.split(), cwd=tmp_path)
@@ -273,6 +275,7 @@ def check_refused(result: Result) -> None:
     assert "report it" not in result.err and "Traceback" not in result.err
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: " ".join(line)[:60])
 def test_whatever_is_wrong_with_a_line_is_one_clear_line(  # type: ignore[no-untyped-def]
     call, place: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]

@@ -30,6 +30,8 @@ from cignn.explanations import Explanation
 from cignn.report.performance import method_tables
 from commands import ALL, Result, write_studies
 
+pytestmark = pytest.mark.medium
+
 Call = Callable[..., Result]
 QUICK = ["--epochs", "1", "--members", "1"]
 

@@ -18,6 +18,8 @@ from cignn import load_cohort, load_model
 from cignn.evaluation import Store
 from commands import ALL, SCRIPT, command, interrupted, write_studies
 
+pytestmark = pytest.mark.slow
+
 # What an example takes for granted, and what it leaves. `demo`, the longest, has a test of its own.
 MADE = {
     "fit": "model/model.safetensors",

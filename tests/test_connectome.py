@@ -637,6 +637,7 @@ def test_a_region_known_to_be_absent_is_disconnected_without_asking() -> None:
 # ------------------------------------------------------------------- real data
 
 
+@pytest.mark.medium
 @pytest.mark.data
 def test_abide_goes_to_graphs(real_data) -> None:
     with np.load(real_data("abide/ts_aal.npz")) as stored:

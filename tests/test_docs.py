@@ -128,6 +128,7 @@ def run_command(words: list[str], call: Callable[..., Result]) -> None:
         raise AssertionError(f"what does '{shlex.join(words)}' need to run in the tests?")
 
 
+@pytest.mark.medium
 @pytest.mark.filterwarnings("ignore:.*these data give")
 @pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.name)
 def test_the_code_of_the_page_runs(

@@ -32,6 +32,8 @@ from cignn.graphs import GraphBatch
 from cignn.nn import GraphModel, GraphOutput
 from cignn.nn.edge_network import EdgeNetwork
 
+pytestmark = pytest.mark.medium
+
 # ------------------------------------------------- the recipe, followed by a dummy
 
 

@@ -14,6 +14,8 @@ from campaigns.fuzzing.checks import check_cohort, is_ragged
 
 import faulty_readers
 
+pytestmark = pytest.mark.medium
+
 SEED, INPUTS = 20260101, 200
 
 
@@ -107,6 +109,7 @@ def test_targets_come_by_their_weights() -> None:
         assert abs(names.count(name) - 1000 * reader.weight / total) <= 1
 
 
+@pytest.mark.slow
 def test_a_few_hundred_damaged_inputs_are_read_or_refused_in_our_words(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

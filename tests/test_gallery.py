@@ -14,6 +14,8 @@ import pytest
 
 from cignn import report
 
+pytestmark = pytest.mark.medium
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = (DOCS / "figures.md").read_text(encoding="utf-8")
 PICTURES = sorted((DOCS / "images" / "figures").glob("*.png"))

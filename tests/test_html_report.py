@@ -27,6 +27,8 @@ from cignn.report.html import embedded_json, render_report
 from cignn.report.performance import calibration_bins, mean_interval, method_tables, own_scores, site_rows
 from cignn.report.report_data import Removal
 
+pytestmark = pytest.mark.medium
+
 HOSTILE = "<script>window.hacked = 1</script>"
 IMAGE = '"><img src=x onerror="window.hacked = 2">'
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

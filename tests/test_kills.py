@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from campaigns import kills
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.mark.parametrize("kind", kills.PLACES)
 def test_a_whole_model_is_at_the_path_whenever_a_save_is_killed(kind: str) -> None:

@@ -58,6 +58,7 @@ def test_atoms_and_orders_must_fit_the_graph() -> None:
     assert len(ATOMS["MUTAG"]) == 7
 
 
+@pytest.mark.medium
 def test_rdkit_draws_the_molecule_with_its_heaviest_bonds_in_colour(tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
     molecule = make_molecule(NITRO, SYMBOLS, ORDERS)

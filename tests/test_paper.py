@@ -27,6 +27,8 @@ from cignn.paper.measure import MEASURES
 from cignn.paper.methods import SMOKE, SubgraphClassifier
 from cignn.paper.spec import KINDS, Claim, parse_numbers, parse_spec
 
+pytestmark = pytest.mark.medium
+
 SMALL = {"verbose": 0}
 
 

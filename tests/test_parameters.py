@@ -71,6 +71,7 @@ def parameters(kind: Any, *without: str) -> list[str]:
     return [name for name in inspect.signature(kind).parameters if name not in without]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["lasso", "random-forest", "gin", "sib", "dir", "ci-gnn"])
 def test_wrong_parameters_of_classifiers_are_refused_by_name(
     motifs: GraphSet, monkeypatch: pytest.MonkeyPatch, name: str

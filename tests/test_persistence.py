@@ -27,6 +27,8 @@ from cignn.cli.fit import save_or_keep
 from cignn.estimators import checkpoint as checkpoint_module
 from cignn.estimators import persistence, training
 
+pytestmark = pytest.mark.medium
+
 PAPER = {"preset": "paper", "generative_epochs": 3}
 
 

@@ -13,6 +13,8 @@ from scipy.io import savemat
 
 from cignn.datasets import aal116, load_abide, load_rest_meta_mdd, load_srpbs
 
+pytestmark = pytest.mark.medium
+
 
 def values(seed: int, n: int = 40, width: int = 116) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n + seed, width)).astype(np.float32)

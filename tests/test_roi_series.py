@@ -102,6 +102,7 @@ def study(tmp_path: Path, rng: np.random.Generator) -> pd.DataFrame:
 # -------------------------------------------------------------------- recovery
 
 
+@pytest.mark.medium
 @pytest.mark.data
 @pytest.mark.parametrize("number", [5, 20])
 def test_a_real_series_painted_into_the_aal_atlas_is_recovered(

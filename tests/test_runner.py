@@ -55,6 +55,8 @@ from cignn.explainers import make_explainer
 from cignn.paper.methods import SubgraphClassifier
 from cignn.report.performance import method_tables
 
+pytestmark = pytest.mark.medium
+
 GIN = {"method": "gin", "epochs": 2, "hidden": (8,), "head_hidden": ()}
 FEW = {"lasso": {"C": 1.0}, "linear-svm": {"C": 1.0}}
 
@@ -865,6 +867,7 @@ class Telling(ClassifierMixin, BaseEstimator):
         raise ValueError(f"process {os.getpid()}.")
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_table(motifs: GraphSet, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     arguments: Any = ({"lasso": {"C": 1.0}, "gin": GIN}, motifs, KFold(3), 10)
@@ -915,6 +918,7 @@ class Killing(ClassifierMixin, BaseEstimator):
         os._exit(1)
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_worker_does_not_stop_the_others(motifs: GraphSet) -> None:
     distributed = pytest.importorskip("distributed")
     methods: Any = {"killing": Killing(), "lasso": {"C": 1.0}}

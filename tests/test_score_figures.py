@@ -24,6 +24,8 @@ from cignn.report.curves import calibration, wilson
 from cignn.report.significance import cliques, stars
 from drawings import axes_of, by_gid, explanation, legend_words, texts
 
+pytestmark = pytest.mark.medium
+
 RNG = np.random.default_rng(0)
 
 # ----------------------------------------------------------------------------- saving, manners

@@ -231,7 +231,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"features": "connectivity"}, "needs aligned graphs"),
     ({"features": "all"}, "features must be one of"),
     ({"C": 0}, r"C must lie in \(0, inf\), got 0"),
-    ({"C": "large"}, "C must lie in"),
+    ({"C": "large"}, "C must be a number in"),
     ({"n_estimators": 0}, "n_estimators must be a whole number of at least 1, got 0"),
 ]
 

@@ -24,6 +24,8 @@ import typer
 
 from cignn.cli import app
 
+pytestmark = pytest.mark.medium
+
 ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 ROOMS = (

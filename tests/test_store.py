@@ -281,6 +281,7 @@ def fuzz(content: bytearray, rng: random.Random) -> None:
         content[rng.randrange(100)] = rng.randrange(256)
 
 
+@pytest.mark.medium
 def test_random_damage_gives_our_error_or_the_right_rows(tmp_path: Path) -> None:
     """Small, so that most bytes mean something."""
     expected = read(make_store(tmp_path / "whole", 6))
