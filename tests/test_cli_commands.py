@@ -589,7 +589,7 @@ BAD = {
     "a misspelt reader option": ("fit my_study --load constant_roi=zero", "did you mean constant_rois?"),
     "a misspelt format": ("fit my_study --format cohrt", "did you mean cohort?"),
     "density out of range": ("fit my_study --density 3", "'--density'"),
-    "nearly everyone held out": ("fit my_study --hold-out 0.9", "less than or equal to 0.8"),
+    "nearly everyone held out": ("fit my_study --hold-out 0.9", "0.8"),
     "covariates without combat": ("fit my_study --covariates age", "add --combat"),
     "no label": ("fit new_subjects", "has no column 'label'"),
     "a model in the way": ("fit my_study --out my_study", "not a model folder"),
