@@ -20,7 +20,7 @@ from cignn.cli.settings import parse_toml
 from cignn.connectome import Connectivity
 from cignn.datasets import load_rest_meta_mdd, make_cohort
 from cignn.estimators import make_estimator
-from cignn.estimators.checkpoint import Checkpoint, _checksum
+from cignn.estimators.checkpoint import ROW, Checkpoint, _checksum, _progress
 from cignn.estimators.persistence import WEIGHTS, reseal
 from cignn.evaluation import Holdout, Split, Store, store_file
 from cignn.evaluation.tasks import Outcome, Score, Task
@@ -245,3 +245,22 @@ def test_infinite_covariates_name_the_table(tmp_path: Path) -> None:
 def test_a_key_of_thousands_of_dots_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="nested more than 20 deep"):
         parse_toml("a" + ".a" * 10**6 + " = 1")
+
+
+def test_a_history_holds_no_number_that_a_table_cannot() -> None:
+    row = dict.fromkeys(ROW, 0.5) | {"stage": "classification", "epoch": 1}
+    content = {"epoch": 1, "steps": 1, "best_epoch": 1, "best_score": [0.5, 0.5], "history": [row]}
+    assert _progress(json.dumps(content)) == content
+    content["history"] = [row | {"loss": 10**400}]
+    with pytest.raises(ValueError, match="history is not one of a training"):
+        _progress(json.dumps(content))
+
+
+def test_a_page_that_claims_any_memory_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def claims(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    with Store(tmp_path) as store:
+        monkeypatch.setattr(store_file, "rows_of", claims)
+        with pytest.raises(ValueError, match=r"results\.sqlite is damaged \(MemoryError\); 0 of 0 tasks"):
+            store.tasks()

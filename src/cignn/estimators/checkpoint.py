@@ -161,7 +161,9 @@ def _progress(text: str) -> dict[str, Any]:
         and all(isinstance(row, dict) and row.keys() >= ROW for row in rows)
     )
     numbers = [value for row in rows for name, value in row.items() if name != "stage"] if sound else [None]
-    if not all(isinstance(value, int | float) for value in numbers):
+    if not all(
+        isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63) for value in numbers
+    ):
         raise ValueError("its history is not one of a training")
     return progress
 

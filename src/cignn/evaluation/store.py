@@ -293,7 +293,8 @@ class Store:
         except (*BROKEN, OSError):
             tasks = []
         readable = sum(task is not None for task in tasks)
-        line = f"{where} is damaged ({error}); {readable} of {len(tasks)} tasks in it can be read"
+        why = str(error) or type(error).__name__
+        line = f"{where} is damaged ({why}); {readable} of {len(tasks)} tasks in it can be read"
         if not readable:
             return ValueError(f"{line}: put back a copy, or evaluate again into another folder.")
         return ValueError(f'{line}: Store.rescue("{self.path}", "rescued") copies them into a new folder.')

@@ -50,8 +50,9 @@ class DamagedError(Exception):
     """Something in the file is not what was written; the message says what."""
 
 
-# what a damaged file raises when it is read; names of columns that are not UTF-8 come as they are
-BROKEN = (sqlite3.Error, UnicodeDecodeError, DamagedError)
+# what a damaged file raises when it is read: names of columns that are not UTF-8 come as they are, and a page
+# may claim more memory than there is
+BROKEN = (sqlite3.Error, UnicodeDecodeError, DamagedError, MemoryError)
 
 
 # ------------------------------------------------------------------ what a value must be
