@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable
 from copy import deepcopy
 from random import Random
@@ -248,9 +249,8 @@ def _odd_value(value: Any, rng: Random) -> Any:
     if how < 0.35:
         return str(value)
     if how < 0.55 and isinstance(value, int | float):
-        return rng.choice(
-            [value + 1, -value, value * 1000, value / 3, 0, 6000, 10**7, 10**400, float("nan"), 1e300]
-        )
+        third = value // 3 if isinstance(value, int) else value / 3  # of a number of hundreds of digits too
+        return rng.choice([value + 1, -value, value * 1000, third, 0, 6000, 10**7, 10**400, math.nan, 1e300])
     if how < 0.65 and isinstance(value, str):
         return rng.choice([value + "x", value[:-1], value.upper(), value * 50, "LedoitWolf", "ComBat"])
     if how < 0.75:
