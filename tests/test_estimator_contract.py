@@ -256,7 +256,7 @@ def test_it_can_be_copied_and_sent_to_another_process(name: str) -> None:
 @on_both
 def test_cross_validation_learns(name: str, kind: str) -> None:
     graphs = make_graphs(kind, np.arange(48) % 2)
-    assert cross_val_score(make(name), graphs, graphs.y, cv=2).mean() >= 0.85
+    assert cross_val_score(make(name), graphs, graphs.y, cv=2).mean() >= 0.75  # chance: 0.5 ± 0.07
 
 
 @every
