@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +16,14 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from scipy.io import savemat
 
-from cignn import CIGNNClassifier, GraphSet, load_cohort, load_model
-from cignn.cli.settings import parse_toml
-from cignn.connectome import Connectivity
+from cignn import CIGNNClassifier, CohortClassifier, GraphSet, load_cohort, load_model
+from cignn.cli.reading import planned
+from cignn.cli.settings import parse_toml, read_settings
+from cignn.connectome import ComBat, Connectivity
 from cignn.datasets import load_rest_meta_mdd, make_cohort
 from cignn.estimators import make_estimator
 from cignn.estimators.checkpoint import ROW, Checkpoint, _checksum, _progress
+from cignn.estimators.classifier import checked_chances
 from cignn.estimators.persistence import WEIGHTS, reseal
 from cignn.evaluation import Holdout, Split, Store, store_file
 from cignn.evaluation.tasks import Outcome, Score, Task
@@ -143,7 +146,7 @@ def test_probabilities_that_are_none_are_refused(
     weights = load_file(file)
     save_file({k: torch.full_like(v, 3e38) if v.is_floating_point() else v for k, v in weights.items()}, file)
     reseal(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"graph 0 .*no finite probabilities.*fit the model again"):
+    with pytest.raises(ValueError, match=r"graph 0 .*no probabilities.*fit the model again"):
         load_model(tmp_path / "model").predict_proba(few)
 
 
@@ -264,3 +267,37 @@ def test_a_page_that_claims_any_memory_is_damage(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(store_file, "rows_of", claims)
         with pytest.raises(ValueError, match=r"results\.sqlite is damaged \(MemoryError\); 0 of 0 tasks"):
             store.tasks()
+
+
+def test_pipes_in_the_place_of_files_are_not_waited_for(tmp_path: Path, fitted: CIGNNClassifier) -> None:
+    os.mkfifo(tmp_path / "settings.toml")
+    os.mkfifo(tmp_path / "tasks.txt")
+    assert read_settings(tmp_path) == {} and planned(tmp_path) == []
+    (tmp_path / "model").mkdir()
+    os.mkfifo(tmp_path / "model" / "config.json")
+    with pytest.raises(ValueError, match="exists and is not a model folder"):
+        fitted.save(tmp_path / "model")
+
+
+def test_a_checkpoint_that_can_be_no_name_is_told_before_the_training(few: GraphSet) -> None:
+    with pytest.raises(ValueError, match="checkpoint must be a path or None"):
+        tiny(checkpoint="a\0b").fit(few)
+
+
+def test_probabilities_sum_to_one_or_are_none() -> None:
+    good = np.array([[0.25, 0.75], [1.0, 0.0]])
+    assert checked_chances(good) is good
+    for bad in ([0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0], [np.inf, 0.0]):
+        with pytest.raises(ValueError, match="graph 1 no probabilities"):
+            checked_chances(np.array([[0.5, 0.5], bad]))
+
+
+def test_covariates_that_a_saved_combat_has_no_columns_of_are_refused(tmp_path: Path) -> None:
+    cohort = make_cohort(24, 6, n_edges=2, n_sites=2, lengths=(30, 30), random_state=0)
+    model = CohortClassifier(make_estimator("lasso", random_state=0), combat=ComBat(("age",)))
+    model.fit(cohort).save(tmp_path / "model")
+    path = tmp_path / "model" / "preparation.json"
+    path.write_text(path.read_text().replace('"name": "age"', '"name": "agx"'))
+    reseal(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"preparation\.json is damaged \(its columns are not those"):
+        load_model(tmp_path / "model")

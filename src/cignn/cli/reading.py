@@ -279,10 +279,10 @@ def missing_tasks(folder: Path, store: Store) -> list[MissingTask]:
 
 def planned(folder: Path) -> list[list[str]]:
     """Return key and, in files of today, names of every task of the last evaluation in a folder."""
+    if not (folder / TASKS).is_file():  # nor a pipe, which would be waited for
+        return []
     try:
         text = (folder / TASKS).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
     except (OSError, UnicodeDecodeError) as error:
         line = str(error).partition("\n")[0]
         raise ValueError(f"{folder / TASKS} cannot be read ({line}); evaluate again.") from None

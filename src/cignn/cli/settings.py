@@ -151,7 +151,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     Settings that other commands read are what those take them for: a wrong kind is refused by name.
     """
     try:
-        content = parse_toml((folder / FILE).read_text(encoding="utf-8"))
+        content = parse_toml((folder / FILE).read_text(encoding="utf-8")) if (folder / FILE).is_file() else {}
     except (OSError, ValueError):
         return {}
     for name, (kind, words) in READ.items():

@@ -90,6 +90,8 @@ def _check_arrays(state: StepState, n_rois: int) -> None:
     elif state.step == "ComBat":
         sites = len(state.facts["sites"])
         columns = state.facts["columns"]  # a number that never varied has no effect
+        if [column["name"] for column in columns] != list(state.params["covariates"]):
+            raise ValueError("its columns are not those of its covariates")
         effects = sum(len(c["mean"]) for c in columns if c["levels"] is not None or c["std"])
         wanted = {"grand_mean_": (pairs,), "scale_": (pairs,), "effects_": (effects, pairs)}
         wanted |= {"shift_": (sites, pairs), "spread_": (sites, pairs)}

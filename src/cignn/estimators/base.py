@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from torch import nn
 from cignn._checks import shown
 from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
-from cignn.estimators.classifier import GraphClassifier, finite_chances, size_of
+from cignn.estimators.classifier import GraphClassifier, checked_chances, size_of
 from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.presets import within
@@ -235,7 +236,7 @@ class NeuralGraphClassifier(GraphClassifier):
         """(g, classes) class probabilities, columns in the order of ``classes_``."""
         X = self._check_fitted(X)
         chances = self._forward(X, lambda out: torch.softmax(out.logits, 1), len(self.classes_))
-        return finite_chances(chances)
+        return checked_chances(chances)
 
     @torch.no_grad()
     def _forward(self, graphs: GraphSet, read: Any, width: int) -> np.ndarray:
@@ -306,9 +307,10 @@ def _path(checkpoint: Any) -> Path | None:
     if checkpoint is None:
         return None
     try:
-        Path(checkpoint).exists()  # a name that is too long is told before the training
+        os.path.realpath(checkpoint)  # what can be no name is told before the training
+        Path(checkpoint).exists()
         return Path(checkpoint)
-    except TypeError:
+    except (TypeError, ValueError):
         raise ValueError(f"checkpoint must be a path or None, got {shown(checkpoint)}.") from None
     except OSError as error:
         raise ValueError(f"checkpoint cannot be {shown(checkpoint)} ({error.strerror}).") from None

@@ -187,12 +187,12 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         )
 
 
-def finite_chances(chances: np.ndarray) -> np.ndarray:
+def checked_chances(chances: np.ndarray) -> np.ndarray:
     """Return (g, classes) probabilities as they are, or say of which graph they are none."""
-    good = np.isfinite(chances).all(1)
+    good = (chances >= 0).all(1) & (np.abs(chances.sum(1) - 1) < 1e-3)  # of a NaN neither holds
     if not good.all():
         raise ValueError(
-            f"the model gives graph {good.argmin()} no finite probabilities: its weights, or the numbers of "
+            f"the model gives graph {good.argmin()} no probabilities: its weights, or the numbers of "
             "the graph, are too large; look for extreme values, or fit the model again."
         )
     return chances

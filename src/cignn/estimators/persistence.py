@@ -170,9 +170,11 @@ def _replaceable(path: Path) -> bool:
     if not all(item.name in FILES or _WAITING.fullmatch(item.name) for item in path.iterdir()):
         return False
     try:
-        config = json.loads((path / CONFIG).read_bytes())
+        config = json.loads((path / CONFIG).read_bytes()) if (path / CONFIG).is_file() else None
     except (OSError, ValueError, RecursionError):
-        return True
+        config = None
+    if config is None:
+        return not (path / CONFIG).exists() or (path / CONFIG).is_file()
     return isinstance(config, dict) and config.get("format") == FORMAT
 
 

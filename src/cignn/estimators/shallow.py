@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
 
 from cignn._random import as_random_state
-from cignn.estimators.classifier import GraphClassifier, finite_chances
+from cignn.estimators.classifier import GraphClassifier, checked_chances
 from cignn.estimators.features import connectivity_vector, graph_statistics
 from cignn.estimators.labels import class_codes, class_weights, labelled
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
@@ -199,7 +199,7 @@ class ShallowGraphClassifier(GraphClassifier):
                 f"the pipeline cannot judge these graphs ({first_line(error)}); look for extreme values in "
                 "them, or fit the model again."
             ) from error
-        return finite_chances(chances)
+        return checked_chances(chances)
 
     def _chances(self, vectors: np.ndarray) -> np.ndarray:
         """(g, classes) what the pipeline makes of vectors."""
@@ -227,7 +227,7 @@ class ShallowGraphClassifier(GraphClassifier):
         tried = estimator._chances(np.zeros((1, pipeline[0].n_features_in_)))
         if tried.shape != (1, len(estimator.classes_)):
             raise ValueError("the pipeline gives no probabilities")
-        finite_chances(tried)
+        checked_chances(tried)
         return estimator
 
 
