@@ -24,6 +24,8 @@ from cignn.report.legends import OWN, SHARED
 from cignn.report.style import NEGATIVE, POSITIVE, SAFE_SYSTEMS, system_colours, text_on
 from drawings import AAL, axes_of, explanation, legend_words, part, texts
 
+pytestmark = pytest.mark.medium
+
 # ----------------------------------------------------------------------------- what is drawn
 
 

@@ -234,6 +234,7 @@ def test_a_file_that_takes_too_long_is_given_up(
     assert time.monotonic() - start < 30
 
 
+@pytest.mark.medium
 @pytest.mark.data
 def test_bits_flipped_in_real_headers_kill_nothing(tmp_path: Path, real_data: Callable[[str], Path]) -> None:
     content = sorted(real_data("rest_meta_mdd").glob("*.mat"))[0].read_bytes()
