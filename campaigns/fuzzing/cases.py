@@ -77,9 +77,11 @@ def make_case(seed: int, target: str, number: int, reader: Reader, samples: list
         else:
             ways = STRUCTURED[Path(name).suffix]
             how = rng.choice(sorted(ways))
-            # what was damaged before may be no such file any more: the sample always is
-            case.files[name] = ways[how](original[name], rng)
-            case.what.append(f"{how}: {name}")
+            try:  # what was damaged before may be no such file any more: the sample always is
+                case.files[name] = ways[how](original[name], rng)
+                case.what.append(f"{how}: {name}")
+            except MemoryError:  # of a compressor: the process may have little of it left
+                _damage_bytes(case, name, names, rng)
     case.sealed = reader.seal is not None and rng.random() < (SEALED_SHARE / 2 if raw else SEALED_SHARE)
     return case
 
