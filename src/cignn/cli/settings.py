@@ -77,14 +77,25 @@ def _defaults(context: typer.Context, values: Mapping[str, Any], path: Path) -> 
                 f"'{path}': {context.command.name} has no setting {key!r}; {meant(wanted, known)}",
                 param_hint="'--config'",
             )
-        if not all(isinstance(one, PLAIN) for one in (value if isinstance(value, list) else [value])):
+        ones = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, PLAIN) and "\0" not in str(one) for one in ones):
             raise typer.BadParameter(
                 f"'{path}': {key} must be a word, a number or a list of these, got {shown(value)}.",
                 param_hint="'--config'",
             )
-        many = isinstance(value, list) and known[wanted] not in _lists(context)
-        out[known[wanted]] = ",".join(map(str, value)) if many else value
+        typed = [_typed(one) for one in ones]
+        if known[wanted] in _flags(context) and isinstance(value, bool):
+            out[known[wanted]] = value
+        elif isinstance(value, list) and known[wanted] in _lists(context):
+            out[known[wanted]] = typed
+        else:
+            out[known[wanted]] = ",".join(typed)
     return out
+
+
+def _typed(value: Any) -> str:
+    """Return a value as a user would type it: options then check it as they check what is typed."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def with_table(option: str) -> Callable[[typer.Context, list[str] | None], list[str]]:
@@ -106,6 +117,10 @@ def public_names(context: typer.Context) -> dict[str, str]:
         public = long[0].lstrip("-").replace("-", "_") if long else param.name
         out[public] = param.name
     return out
+
+
+def _flags(context: typer.Context) -> set[str]:
+    return {str(param.name) for param in context.command.params if getattr(param, "is_flag", False)}
 
 
 def _lists(context: typer.Context) -> set[str]:
