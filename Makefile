@@ -68,4 +68,4 @@ wheel-test: $(VENV)/stamp
 	test -s dist/empty/demo/report.html
 
 clean:
-	rm -rf $(VENV) build dist demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo site htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
