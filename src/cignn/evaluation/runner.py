@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import sys
@@ -355,13 +356,19 @@ def _client(scheduler: str) -> Iterator[Any]:
         raise ImportError(
             'scheduler needs Dask, which is not installed: pip install "cignn[cluster]".'
         ) from None
+    client, failure = None, ""
     try:
         client = Client(scheduler, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
+        failure = str(error)
+    if client is None:
+        # What is left of a client stops its loop when it is collected; while the next one starts, that would
+        # wait for a lock without end.
+        gc.collect()
         advice = "check the address"
         if scheduler.startswith("tls://"):
             advice += " and the certificates that Dask is told of (DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …)"
-        raise ValueError(f"no Dask scheduler answers at {scheduler!r} ({error}); {advice}.") from None
+        raise ValueError(f"no Dask scheduler answers at {scheduler!r} ({failure}); {advice}.")
     with client:
         wide = [address for address, threads in client.nthreads().items() if threads != 1]
         if wide:  # torch's chance is one for all threads of a process
