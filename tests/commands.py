@@ -33,6 +33,13 @@ def command(*arguments: str, cwd: Path | None = None, program: Sequence[str | Pa
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def _hear_signals() -> None:
+    """Undo what the tests may run under: in the background or by nohup, children ignore some signals."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for ends in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ends, signal.SIG_DFL)
+
+
 def interrupted(
     *line: str | Path, cwd: Path, when: Callable[[], bool], sent: signal.Signals = signal.SIGINT
 ) -> Result:
@@ -43,8 +50,7 @@ def interrupted(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # where the tests run in the background, Ctrl-C is ignored by all that they start
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=_hear_signals,
     )
     try:
         for _ in range(4000):
