@@ -12,7 +12,9 @@ import time
 import traceback
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from scipy.io import savemat
 from cignn import load_cohort
 from cignn.datasets import (
     Atlas,
+    arrays,
     load_abide,
     load_ba2motifs,
     load_rest_meta_mdd,
@@ -90,6 +93,27 @@ def test_every_order_and_kind_of_numbers_is_read(tmp_path: Path) -> None:
             got = read_npz(tmp_path / "a.npz")
             np.testing.assert_array_equal(got["a"], wanted)
             assert got["b"].tolist() == ["ä", ""] and got["c"].tolist() == ["x"] and got["d"] == 3
+
+
+def test_no_two_threads_parse_headers_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's parser of literals fails now and then where two threads are in it (3.11.7)."""
+    np.save(tmp_path / "a.npy", np.ones((4, 3)))
+    inside, most = [0], [0]
+    parse = arrays._HEADERS[1, 0]
+
+    def slow(stream: Any) -> Any:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.002)
+        inside[0] -= 1
+        return parse(stream)
+
+    monkeypatch.setitem(arrays._HEADERS, (1, 0), slow)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(one.shape == (4, 3) for one in pool.map(read_npy, [tmp_path / "a.npy"] * 20))
+    assert most == [1]
 
 
 def archive(path: Path, members: dict[str, bytes], size: int | None = None) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import zipfile
 from collections.abc import Collection
 from pathlib import Path
@@ -25,6 +26,9 @@ _HEADERS = {
     (2, 0): npy.read_array_header_2_0,
     (3, 0): npy.read_array_header_2_0,  # differs in the names of fields, and records are refused
 }
+# Headers are Python literals. Before 3.11.9 and 3.12.3 two threads that parse literals at the same time can
+# both fail (SystemError, AST constructor recursion depth mismatch), and cohorts are read by threads.
+_parsing = threading.Lock()
 
 
 def read_npy(path: str | Path) -> np.ndarray:
@@ -69,7 +73,9 @@ def names_in(path: Path) -> list[str]:
 
 def _checked_array(stream: Any, size: int, what: str, kinds: str) -> np.ndarray:
     """Read an array after its header was held against the bytes there are; ``size`` of the whole."""
-    shape, fortran, dtype = _HEADERS[npy.read_magic(stream)](stream)
+    version = npy.read_magic(stream)
+    with _parsing:
+        shape, fortran, dtype = _HEADERS[version](stream)
     if dtype.kind not in kinds:
         raise UnreadableError(f": {what} holds {_KINDS.get(dtype.kind, 'words')}; {_advice(what, dtype)}.")
     count, there = math.prod(shape), size - stream.tell()
