@@ -95,9 +95,7 @@ def test_every_order_and_kind_of_numbers_is_read(tmp_path: Path) -> None:
             assert got["b"].tolist() == ["ä", ""] and got["c"].tolist() == ["x"] and got["d"] == 3
 
 
-def test_no_two_threads_parse_headers_at_the_same_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_headers_are_parsed_by_one_thread_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python's parser of literals fails now and then where two threads are in it (3.11.7)."""
     np.save(tmp_path / "a.npy", np.ones((4, 3)))
     inside, most = [0], [0]
