@@ -30,7 +30,7 @@ def step_of(name: str, graphs: GraphSet, device: torch.device) -> Work:
 
     def step() -> None:
         gradient_step(stage, 0, replace(batch), optimiser)
-        average.follow(settings["averaging"])
+        average.follow(settings["ema_decay"])
 
     return step
 

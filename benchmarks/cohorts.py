@@ -34,8 +34,8 @@ from cignn import Cohort, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import load_abide, make_cohort, plant_edges
 from cignn.estimators import make_estimator
-from cignn.estimators.features import connectivity_vector
-from cignn.evaluation import explanation_roc_auc, heaviest_edges
+from cignn.estimators.shallow import connectivity_vector
+from cignn.evaluation import explanation_roc_auc, top_edge_masks
 from cignn.explanations import Explanations
 
 DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
@@ -140,7 +140,7 @@ def inputs(cohort: Cohort, fold: Fold, kind: str, combat: bool) -> tuple[GraphSe
 def search(graphs: GraphSet, seed: int, params: dict[str, Any], grid: dict[str, list]) -> dict[str, Any]:
     """The settings of CI-GNN of the highest AUC on inner folds of the training subjects, one member each."""
     inner = StratifiedKFold(INNER, shuffle=True, random_state=seed)
-    alone = make_estimator("ci-gnn", random_state=seed, **(params | {"members": 1}))
+    alone = make_estimator("ci-gnn", random_state=seed, **(params | {"n_estimators": 1}))
     found = GridSearchCV(alone, grid, scoring="roc_auc", cv=inner, refit=False).fit(graphs, graphs.y)
     results = found.cv_results_
     for values, score in zip(results["params"], results["mean_test_score"], strict=True):
@@ -182,7 +182,7 @@ def removed(model: Any, held: GraphSet, explanations: Explanations, seed: int) -
     by_chance = Explanations(held, [rng.random(n) for n in held.n_edges])
     out = {}
     for name, ranking in {"heaviest": explanations, "random": by_chance}.items():
-        left = held.with_edges([~gone for gone in heaviest_edges(ranking, REMOVED)])
+        left = held.with_edges([~gone for gone in top_edge_masks(ranking, REMOVED)])
         out[f"p without {name}"] = model.predict_proba(left)[:, 1].round(5).tolist()
     return out
 

@@ -1,4 +1,4 @@
-"""A whole ``fit`` on a made-up cohort the size of ABIDE: CI-GNN's committee beside one plain GIN."""
+"""A whole ``fit`` on a made-up cohort the size of ABIDE: CI-GNN's ensemble beside one plain GIN."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measure(device: torch.device, quick: bool) -> list[Row]:
     """Fit each method once by its default settings; ``quick`` takes few subjects, epochs and members."""
     graphs = make_matrices(200 if quick else SUBJECTS)
     few: dict[str, Any] = {"epochs": 2} if quick else {}
-    methods = {"ci-gnn": few | ({"members": 2} if quick else {}), "gin": few}
+    methods = {"ci-gnn": few | ({"n_estimators": 2} if quick else {}), "gin": few}
     times = {}
     for name, params in methods.items():
         model = make_estimator(name, device=str(device), random_state=0, **params)

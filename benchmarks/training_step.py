@@ -35,7 +35,7 @@ def ci_gnn_step(graphs: GraphSet, device: torch.device, **params: Any) -> Work:
     def step() -> None:
         # a new batch object remembers what its graph set does, as in a later epoch, and nothing else
         gradient_step(stage, stage.epochs - 1, replace(batch), optimiser)
-        average.follow(settings["averaging"])
+        average.follow(settings["ema_decay"])
 
     return step
 

@@ -66,7 +66,7 @@ MUTANTS = [
     ),
     Mutant(
         "HSIC forgets the overall mean",
-        "information/hsic.py",
+        "information/independence.py",
         "gram - rows - columns + rows.mean(-2, keepdim=True)",
         "gram - rows - columns",
         "information",
@@ -74,7 +74,7 @@ MUTANTS = [
     ),
     Mutant(
         "false pairs keep the true ones",
-        "information/donsker_varadhan.py",
+        "information/independence.py",
         "-torch.inf)",
         "0.0)",
         "sib_dir",
@@ -148,7 +148,7 @@ MUTANTS = [
     ),
     Mutant(
         "latents have no noise",
-        "nn/encoder.py",
+        "nn/autoencoder.py",
         "self.log_std.exp(), torch.randn_like(self.mean)",
         "self.log_std.exp(), torch.zeros_like(self.mean)",
         "layers ci_gnn",
@@ -163,12 +163,12 @@ MUTANTS = [
         "readout",
     ),
     Mutant(
-        "a committee listens to its first",
-        "nn/committee.py",
+        "a ensemble listens to its first",
+        "nn/model.py",
         "weights.div_(len(outs))",
         "weights",
         "aligned",
-        "committee",
+        "ensemble",
     ),
     Mutant(
         "interventions teach complements",
@@ -188,7 +188,7 @@ MUTANTS = [
     # ------------------------------------------------------------------- estimators
     Mutant(
         "λ is 0 by default",
-        "estimators/presets.py",
+        "estimators/settings.py",
         """        "reconstruction": 0.1,
         "causal_weight": 1e-3,""",
         """        "reconstruction": 0.1,
@@ -198,7 +198,7 @@ MUTANTS = [
     ),
     Mutant(
         "the rest costs nothing by default",
-        "estimators/presets.py",
+        "estimators/settings.py",
         '"rest_weight": 1.0,',
         '"rest_weight": 0.0,',
         "estimators",
@@ -223,7 +223,7 @@ MUTANTS = [
     Mutant(
         "the running average is off",
         "estimators/training.py",
-        "average.follow(min(averaging, state.steps / (state.steps + WARM_UP)))",
+        "average.follow(min(ema_decay, state.steps / (state.steps + WARM_UP)))",
         "average.follow(0.0)",
         "estimators",
         "average",
@@ -278,7 +278,7 @@ MUTANTS = [
     ),
     Mutant(
         "classes count the same in validation",
-        "estimators/labels.py",
+        "estimators/classifier.py",
         "    if not isinstance(class_weight, str):\n        return weight\n",
         "    return np.ones_like(weight)\n",
         "estimators",

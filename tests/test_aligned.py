@@ -1,4 +1,4 @@
-"""What must hold where node i is the same thing in every graph: node vectors, edge readout, committees."""
+"""What must hold where node i is the same thing in every graph: node vectors, edge readout, ensembles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.datasets import make_ba2motifs
 from cignn.evaluation import explanation_roc_auc
-from cignn.nn.edge_network import EdgeNetwork
+from cignn.nn.classifiers import EdgeNetwork
 
 N = 8
 SMALL: dict[str, Any] = {
@@ -19,7 +19,7 @@ SMALL: dict[str, Any] = {
     "head_hidden": (8,),
     "n_causal": 6,
     "n_noncausal": 2,
-    "members": 1,
+    "n_estimators": 1,
     "random_state": 0,
 }
 
@@ -46,7 +46,9 @@ def graphs() -> GraphSet:
 
 @pytest.fixture(scope="module")
 def fitted(graphs: GraphSet) -> CIGNNClassifier:
-    return CIGNNClassifier(epochs=40, learning_rate=1e-2, mask_rate=3.0, patience=None, **SMALL).fit(graphs)
+    return CIGNNClassifier(epochs=40, learning_rate=1e-2, mask_lr_factor=3.0, patience=None, **SMALL).fit(
+        graphs
+    )
 
 
 def test_aligned_graphs_get_node_vectors_and_the_edge_readout_by_themselves(graphs: GraphSet) -> None:
@@ -150,41 +152,41 @@ def test_the_mask_begins_the_same_for_every_edge(graphs: GraphSet, encoder: str)
     assert moved[2, 5] and moved.triu(1).sum() == 1
 
 
-# ------------------------------------------------------------------------ committees
+# ------------------------------------------------------------------------ ensembles
 
 
 @pytest.fixture(scope="module")
-def committee(graphs: GraphSet) -> CIGNNClassifier:
-    return CIGNNClassifier(**SMALL | {"members": 3, "epochs": 4}).fit(graphs)
+def ensemble(graphs: GraphSet) -> CIGNNClassifier:
+    return CIGNNClassifier(**SMALL | {"n_estimators": 3, "epochs": 4}).fit(graphs)
 
 
-def test_a_committee_is_the_mean_of_its_members(committee: CIGNNClassifier, graphs: GraphSet) -> None:
+def test_a_committee_is_the_mean_of_its_members(ensemble: CIGNNClassifier, graphs: GraphSet) -> None:
     batch = graphs.batch([0, 1, 2])
     with torch.no_grad():
-        outs = [member(batch) for member in committee.network_.members]
+        outs = [member(batch) for member in ensemble.network_.members]
     expected = torch.stack([out.logits.softmax(1) for out in outs]).mean(0)
-    np.testing.assert_allclose(committee.predict_proba(graphs[:3]), expected.numpy(), rtol=1e-5)
+    np.testing.assert_allclose(ensemble.predict_proba(graphs[:3]), expected.numpy(), rtol=1e-5)
     weights = torch.stack([out.edge_weights for out in outs]).mean(0)
-    np.testing.assert_allclose(committee.explain(graphs[:3])[1].weights, weights[1].numpy(), rtol=1e-5)
+    np.testing.assert_allclose(ensemble.explain(graphs[:3])[1].weights, weights[1].numpy(), rtol=1e-5)
     assert not torch.allclose(outs[0].edge_weights, outs[1].edge_weights)
-    assert not any(module.training for module in committee.network_.modules())
+    assert not any(module.training for module in ensemble.network_.modules())
 
 
-def test_the_history_tells_members_apart(committee: CIGNNClassifier) -> None:
-    assert sorted(committee.history_["member"].unique()) == [0, 1, 2]
-    assert len(committee.best_epoch_) == 3
+def test_the_history_tells_members_apart(ensemble: CIGNNClassifier) -> None:
+    assert sorted(ensemble.history_["member"].unique()) == [0, 1, 2]
+    assert len(ensemble.best_epoch_) == 3
 
 
-def test_a_committee_survives_saving(committee: CIGNNClassifier, graphs: GraphSet, tmp_path: Any) -> None:
-    committee.save(tmp_path / "model")
+def test_a_committee_survives_saving(ensemble: CIGNNClassifier, graphs: GraphSet, tmp_path: Any) -> None:
+    ensemble.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(graphs), committee.predict_proba(graphs))
+    np.testing.assert_array_equal(loaded.predict_proba(graphs), ensemble.predict_proba(graphs))
 
 
 def test_a_committee_goes_on_from_its_checkpoints(
-    committee: CIGNNClassifier, graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    ensemble: CIGNNClassifier, graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = CIGNNClassifier(**SMALL | {"members": 3, "epochs": 4, "checkpoint": tmp_path / "training"})
+    model = CIGNNClassifier(**SMALL | {"n_estimators": 3, "epochs": 4, "checkpoint": tmp_path / "training"})
     trained = type(model)._train
 
     def fails_at_the_second(self: Any, *args: Any) -> Any:
@@ -197,13 +199,13 @@ def test_a_committee_goes_on_from_its_checkpoints(
         model.fit(graphs)
     monkeypatch.setattr(type(model), "_train", trained)
     model.fit(graphs)
-    np.testing.assert_array_equal(model.predict_proba(graphs), committee.predict_proba(graphs))
+    np.testing.assert_array_equal(model.predict_proba(graphs), ensemble.predict_proba(graphs))
 
 
 def test_an_interrupted_committee_keeps_the_members_that_are_ready(
     graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = CIGNNClassifier(**SMALL | {"members": 4, "epochs": 2})
+    model = CIGNNClassifier(**SMALL | {"n_estimators": 4, "epochs": 2})
     trained, calls = type(model)._train, []
 
     def interrupted_in_the_third(self: Any, *args: Any) -> Any:
@@ -214,7 +216,7 @@ def test_an_interrupted_committee_keeps_the_members_that_are_ready(
 
     monkeypatch.setattr(type(model), "_train", interrupted_in_the_third)
     model.fit(graphs)
-    assert model.settings_["members"] == len(model.network_.members) == 2
+    assert model.settings_["n_estimators"] == len(model.network_.members) == 2
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(
         load_model(tmp_path / "model").predict_proba(graphs), model.predict_proba(graphs)
@@ -241,7 +243,7 @@ def test_the_epoch_chosen_by_loss_has_the_lowest(graphs: GraphSet) -> None:
 def test_the_mask_learns_at_a_rate_of_its_own(graphs: GraphSet) -> None:
     """With a vanishing rate the mask stays where it began while the classifier learns."""
     slow, fast = (
-        CIGNNClassifier(epochs=2, mask_rate=rate, averaging=0.0, **SMALL).fit(graphs).network_
+        CIGNNClassifier(epochs=2, mask_lr_factor=rate, ema_decay=0.0, **SMALL).fit(graphs).network_
         for rate in (1e-9, 100.0)
     )
     start = CIGNNClassifier(**SMALL)
@@ -257,7 +259,7 @@ def test_the_mask_learns_at_a_rate_of_its_own(graphs: GraphSet) -> None:
 
 def test_every_subject_has_a_mask_of_its_own(graphs: GraphSet) -> None:
     """The head of the encoder begins at zero, with one mask for all; a head that learnt something tells."""
-    model = CIGNNClassifier(**SMALL | {"members": 2, "epochs": 1}).fit(graphs)
+    model = CIGNNClassifier(**SMALL | {"n_estimators": 2, "epochs": 1}).fit(graphs)
     with torch.no_grad():
         for member in model.network_.members:
             member.encoder.mean.weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(0))

@@ -33,7 +33,7 @@ from commands import ALL, Result, write_studies
 pytestmark = pytest.mark.medium
 
 Call = Callable[..., Result]
-QUICK = ["--epochs", "1", "--members", "1"]
+QUICK = ["--epochs", "1", "--n-estimators", "1"]
 
 
 def words_of(page: Path) -> str:
@@ -145,7 +145,7 @@ def test_settings_are_written_beside_the_model_and_read_again(call: Call, here: 
 
 def test_a_file_of_settings_holds_tables_of_commands_models_and_readers(call: Call, here: Path) -> None:
     (here / "run.toml").write_text(
-        'data = "my_study"\nmembers = 1\n[fit]\nepochs = 9\nout = "toml"\n[evaluate]\nseeds = 4\n'
+        'data = "my_study"\nn_estimators = 1\n[fit]\nepochs = 9\nout = "toml"\n[evaluate]\nseeds = 4\n'
         '[model]\nkeep = 0.15\nencoder_hidden = [8]\ndropout = 0\n[load]\nshort_series = "keep"\n'
     )
     result = call("fit", "--config", "run.toml", "--epochs", "1", "--set", "keep=0.25", "--json")
@@ -330,7 +330,9 @@ def test_labels_of_another_name_are_read_wherever_they_are(call: Call, here: Pat
     told = json.loads(call("predict", "own_model", "own.npz", "--json").out)
     assert [row["label"] for row in told["predictions"]] == cohort.y.tolist() and told["scores"]
     assert "label" not in json.loads(call("predict", "own_model", "new.npz", "--json").out)["predictions"][0]
-    words = "evaluate own.npz --label diag --methods ci-gnn --set epochs=1 --set members=1 --out own_results"
+    words = (
+        "evaluate own.npz --label diag --methods ci-gnn --set epochs=1 --set n_estimators=1 --out own_results"
+    )
     assert call(*words.split()).code == 0
     result = call("report", "own_results", "--out", "own.html", "--json")
     assert result.code == 0, result.err
@@ -400,7 +402,7 @@ def asd(place: Path) -> Path:
     return folder
 
 
-METHODS = "--methods ci-gnn,linear-svm --set epochs=1 --set members=1"
+METHODS = "--methods ci-gnn,linear-svm --set epochs=1 --set n_estimators=1"
 LOSO = f"evaluate asd --protocol loso {METHODS} --out asd_results"
 
 
@@ -554,7 +556,9 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
     page = (here / "r1.html").read_text()
     assert "healthy" in page and "class balance</strong>: healthy: 44%, ill: 56%" in page
     assert "Connectivity()" in page and "ConnectomeGraphs()" in page, "what was done to the series"
-    words = "evaluate my_study --methods ci-gnn,linear-svm --set epochs=1 --set members=1 --out for_report"
+    words = (
+        "evaluate my_study --methods ci-gnn,linear-svm --set epochs=1 --set n_estimators=1 --out for_report"
+    )
     assert call(*words.split()).code == 0
     result = call("report", "for_report", "--out", "r2.html", "--no-audit", "--json")
     assert result.code == 0, result.err
@@ -726,7 +730,7 @@ def test_the_settings_file_of_the_docs_is_read(call: Call, here: Path) -> None:
     model = load_model("from_docs")
     assert model.pipeline_[0].fisher and "combat" in model.pipeline_.named_steps
     assert model.classifier_.settings_["keep"] == 0.15
-    words = ["--config", "docs.toml", "--out", "eval_docs", "--set", "epochs=1", "--set", "members=1"]
+    words = ["--config", "docs.toml", "--out", "eval_docs", "--set", "epochs=1", "--set", "n_estimators=1"]
     result = call("evaluate", *words, "--json")
     assert result.code == 0, result.err
     assert [row["method"] for row in json.loads(result.out)["summary"]] == ["ci-gnn", "rbf-svm"]

@@ -134,7 +134,7 @@ def interrupted_at(step: str, line: str, cwd: Path) -> tuple[int, str, str]:
 QUIET = {  # little enough to do over again: nothing is kept, and nothing half
     "predict": ("cignn.cli.predict.prediction_table", "predict model new_subjects --out half.csv"),
     "audit": ("cignn.evaluation.audit", "audit my_study --out half.csv"),
-    "info": ("cignn.cli.info._version", "info"),
+    "info": ("cignn.cli.app._version", "info"),
 }
 
 
@@ -155,7 +155,7 @@ def test_ctrl_c_in_a_report_leaves_the_older_one(place: Path) -> None:
 
 def test_ctrl_c_while_a_report_trains_keeps_no_half_model(place: Path) -> None:
     settings = (place / "results" / "settings.toml").read_text()
-    long = "epochs = 100000\nmembers = 1\npatience = 'none'\ncheckpoint = 'c3'\n"
+    long = "epochs = 100000\nn_estimators = 1\npatience = 'none'\ncheckpoint = 'c3'\n"
     (place / "results" / "settings.toml").write_text(f"{settings}\n[model]\n{long}")
     line = [SCRIPT, "report", "results", "--out", "never.html"]
     result = interrupted(*line, cwd=place, when=(place / "c3").exists)
@@ -202,7 +202,7 @@ def test_a_signal_in_a_training_keeps_the_best_epoch_and_is_told_once(
     place: Path, sent: signal.Signals
 ) -> None:
     out, kept = f"half_model_{sent}", f"checkpoint_{sent}"
-    words = f"fit my_study --out {out} --epochs 100000 --members 1 --set patience=none --json"
+    words = f"fit my_study --out {out} --epochs 100000 --n-estimators 1 --set patience=none --json"
     line = [SCRIPT, *words.split(), "--set", f"checkpoint={kept}"]
     result = interrupted(*line, cwd=place, when=(place / kept).exists, sent=sent)
     assert result.code == 130 and json.loads(result.out)["interrupted"] is True

@@ -24,7 +24,7 @@ COHORT = make_cohort(
     random_state=0,
 )  # fmt: skip
 TRAIN, NEW = COHORT[:30], COHORT[30:]
-TINY = CIGNNClassifier(epochs=2, members=1, random_state=0)
+TINY = CIGNNClassifier(epochs=2, n_estimators=1, random_state=0)
 SVM = make_estimator("linear-svm", random_state=0)
 
 KINDS = {

@@ -14,7 +14,7 @@ from scipy.io import savemat
 from cignn import Cohort, load_cohort
 from cignn.datasets import Atlas, check_cohort, make_cohort
 from cignn.datasets.roi_files import read_roi_file
-from cignn.estimators.labels import class_codes
+from cignn.estimators.classifier import class_codes
 
 R, N = 6, 8
 

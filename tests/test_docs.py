@@ -26,10 +26,11 @@ import pytest
 
 from cignn.cli import demo
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.estimators import presets, registry, shallow
+from cignn.estimators import registry, settings, shallow
 from cignn.estimators import settings as training
 from cignn.evaluation import runner
-from cignn.paper import engine, methods
+from cignn.paper import data as paper_data
+from cignn.paper import engine
 from commands import Result
 from examples import random_matrix
 from made_up import write_world
@@ -87,15 +88,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings of an epoch or two, small explainers and forests, and no further processes."""
     monkeypatch.setattr(training, "MIN_EPOCHS", 1)
     monkeypatch.setattr(training, "MAX_EPOCHS", 1)
-    monkeypatch.setitem(presets.PRESETS["default"], "members", 1)
-    monkeypatch.setitem(presets.ALIGNED, "epochs", 2)
-    monkeypatch.setitem(presets.ALIGNED, "members", 2)
+    monkeypatch.setitem(settings.PRESETS["default"], "n_estimators", 1)
+    monkeypatch.setitem(settings.ALIGNED, "epochs", 2)
+    monkeypatch.setitem(settings.ALIGNED, "n_estimators", 2)
     monkeypatch.setitem(demo.NETWORK, "epochs", 1)
     monkeypatch.setattr(demo.demo, "__defaults__", (Path("demo"), 100, 40, 0, False))
     monkeypatch.setitem(engine.SCALES, "full", 1)
-    smoke = {"settings": methods.settings, "_small": methods._small}
+    smoke = {"settings": paper_data.settings, "_small": paper_data._small}
     for name, function in smoke.items():
-        monkeypatch.setattr(methods, name, lambda what, scale, function=function: function(what, "smoke"))
+        monkeypatch.setattr(paper_data, name, lambda what, scale, function=function: function(what, "smoke"))
     forest = shallow.RandomForestClassifier
     monkeypatch.setattr(shallow, "RandomForestClassifier", lambda n, **options: forest(5, **options))
     in_processes = runner._run

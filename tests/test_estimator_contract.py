@@ -30,7 +30,7 @@ from cignn.estimators.settings import training_settings
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch
 from cignn.nn import GraphModel, GraphOutput
-from cignn.nn.edge_network import EdgeNetwork
+from cignn.nn.classifiers import EdgeNetwork
 
 pytestmark = pytest.mark.medium
 
@@ -60,7 +60,7 @@ class DummyClassifier(NeuralGraphClassifier):
         epochs: int | str = "auto",
         learning_rate: float = 1e-3,
         weight_decay: float = 0.0,
-        averaging: float = 0.0,
+        ema_decay: float = 0.0,
         batch_size: int = 32,
         class_weight: Any = None,
         validation_fraction: float = 0.1,
@@ -72,7 +72,7 @@ class DummyClassifier(NeuralGraphClassifier):
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.averaging = averaging
+        self.ema_decay = ema_decay
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
@@ -104,7 +104,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --------------------------------------------------------------- graphs and models
 
-TRAINING: dict[str, Any] = {"epochs": 12, "learning_rate": 0.03, "averaging": 0.0}
+TRAINING: dict[str, Any] = {"epochs": 12, "learning_rate": 0.03, "ema_decay": 0.0}
 GNN = TRAINING | {"hidden": (8, 8), "head_hidden": (8,), "dropout": 0.0}
 QUICK: dict[str, dict[str, Any]] = {
     "linear-svm": {},
@@ -566,7 +566,7 @@ def test_explainers_can_ask_for_both_directions_of_an_edge(name: str, kind: str)
     torch.manual_seed(0)
     weights = torch.rand_like(batch.adj).requires_grad_()
     logits = network.read(batch, weights)
-    inside = [getattr(member, "classifier", None) for member in getattr(network, "members", [network])]
+    inside = [getattr(member, "classifier", None) for member in getattr(network, "n_estimators", [network])]
     if any(isinstance(one, EdgeNetwork) for one in inside):  # others pass messages along directions
         torch.testing.assert_close(network.read(batch, weights.transpose(1, 2)), logits)
     (grad,) = torch.autograd.grad(logits[:, 0].sum(), weights)

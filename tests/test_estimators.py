@@ -32,7 +32,7 @@ from cignn.estimators import PRESETS, make_estimator, training
 from cignn.estimators.subjects import folds, set_aside
 from examples import random_matrix, tiny
 
-QUICK: dict[str, Any] = {"learning_rate": 0.02, "averaging": 0.0, "dropout": 0.0, "epochs": 10}
+QUICK: dict[str, Any] = {"learning_rate": 0.02, "ema_decay": 0.0, "dropout": 0.0, "epochs": 10}
 PARAMS = sorted(CIGNNClassifier().get_params())
 SCORES = ["validation_accuracy", "validation_loss", "validation_price"]
 
@@ -127,7 +127,7 @@ def test_cross_validation_learns_on_the_folds_it_is_given() -> None:
 
 
 def test_grid_search_tries_each_value_and_refits_the_best(graphs: GraphSet) -> None:
-    search = GridSearchCV(tiny(epochs=1), {"edge_price": [0.0, 2.0], "n_causal": np.array([4, 6])}, cv=2)
+    search = GridSearchCV(tiny(epochs=1), {"sparsity_weight": [0.0, 2.0], "n_causal": np.array([4, 6])}, cv=2)
     search.fit(graphs, graphs.y)
     assert len(search.cv_results_["params"]) == 4
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -138,9 +138,9 @@ def test_grid_search_tries_each_value_and_refits_the_best(graphs: GraphSet) -> N
 
 def test_pipelines_pass_graph_sets_on(graphs: GraphSet) -> None:
     pipe = make_pipeline(FunctionTransformer(lambda graphs: graphs), tiny(epochs=1))
-    pipe.set_params(cignnclassifier__edge_price=0.7).fit(graphs, graphs.y)
-    assert pipe[-1].settings_["edge_price"] == 0.7
-    direct = tiny(epochs=1, edge_price=0.7).fit(graphs)
+    pipe.set_params(cignnclassifier__sparsity_weight=0.7).fit(graphs, graphs.y)
+    assert pipe[-1].settings_["sparsity_weight"] == 0.7
+    direct = tiny(epochs=1, sparsity_weight=0.7).fit(graphs)
     np.testing.assert_array_equal(pipe.predict_proba(graphs), direct.predict_proba(graphs))
     assert cross_val_score(pipe, graphs, graphs.y, cv=2).shape == (2,)
 
@@ -278,7 +278,7 @@ def test_history_keeps_every_named_term_of_every_epoch(graphs: GraphSet) -> None
 
 
 def test_the_loss_is_the_weighted_sum_of_its_terms(graphs: GraphSet) -> None:
-    weights = {"reconstruction": 0.3, "edge_price": 2.0, "causal_weight": 0.1, "rest_weight": 0.7}
+    weights = {"reconstruction": 0.3, "sparsity_weight": 2.0, "causal_weight": 0.1, "rest_weight": 0.7}
     model = tiny(generative_epochs=1, mask="stochastic", **weights).fit(graphs)
     first, second = model.history_.iloc[0], model.history_.iloc[-1]
     vae, causal = ["features", "adjacency", "kl"], ["independence", "causal"]
@@ -498,7 +498,7 @@ def test_a_prediction_does_not_depend_on_its_batch_mates(settings: dict[str, Any
         {"separate_products": False},
         {"preset": "paper", "generative_epochs": 1},
         {"aligned": True},
-        {"aligned": True, "encoder_hidden": (8,), "n_causal": 40, "members": 1},
+        {"aligned": True, "encoder_hidden": (8,), "n_causal": 40, "n_estimators": 1},
         {"aligned": True, "node_vectors": False},
         {"aligned": True, "separate_products": False},
         {"aligned": True, "readout": "mean"},
@@ -554,13 +554,13 @@ def test_the_paper_preset_is_the_paper(graphs: GraphSet) -> None:
         "causal_weight": 1e-3,
         "epochs": 450,
         "generative_epochs": 150,
-        "order": 1.01,
+        "renyi_order": 1.01,
         "train_encoder": False,
         "mask": "soft",
         "encoder": "gcn",
         "causal_effect": "cmi",
         "independence": True,
-        "averaging": 0.0,
+        "ema_decay": 0.0,
         "encoder_density": None,
     }
     assert {name: settings[name] for name in expected} == expected
@@ -619,10 +619,10 @@ def test_a_frozen_encoder_is_the_same_however_long_the_second_stage(graphs: Grap
     assert not all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-@pytest.mark.parametrize("averaging", [0.0, 0.9])
+@pytest.mark.parametrize("ema_decay", [0.0, 0.9])
 @pytest.mark.parametrize("encoder", ["gcn", "gin"])
 def test_a_frozen_encoder_stands_still_with_its_batch_statistics(
-    graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, encoder: str, averaging: float
+    graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, encoder: str, ema_decay: float
 ) -> None:
     states: list[dict[str, torch.Tensor]] = []
     evaluate = training.evaluate
@@ -632,7 +632,7 @@ def test_a_frozen_encoder_stands_still_with_its_batch_statistics(
         return evaluate(network, *rest)
 
     monkeypatch.setattr(training, "evaluate", spy)
-    settings = {"generative_epochs": 2, "epochs": 5, "encoder": encoder, "averaging": averaging}
+    settings = {"generative_epochs": 2, "epochs": 5, "encoder": encoder, "ema_decay": ema_decay}
     network = tiny(preset="paper", **settings).fit(graphs).network_
     for state in [*states[2:], network.encoder.state_dict()]:
         assert all(torch.equal(state[name], states[1][name]) for name in state)
@@ -694,8 +694,8 @@ UNUSUAL = {
     "no hidden layers": {"encoder_hidden": (), "classifier_hidden": (), "head_hidden": ()},
     "numpy numbers": {"n_causal": np.int64(4), "learning_rate": np.float32(0.01), "epochs": np.int32(2)},
     "numpy widths": {"encoder_hidden": np.array([4, 4])},
-    "no averaging": {"averaging": 0.0},
-    "order two": {"order": 2},
+    "no ema_decay": {"ema_decay": 0.0},
+    "order two": {"renyi_order": 2},
     "few edges for the encoder": {"encoder_density": 0.1},
     "sigmoid encoder": {"encoder_activation": "sigmoid"},
     "cpu": {"device": "cpu"},
@@ -780,11 +780,11 @@ BAD_SETTINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "keep": ({"keep": 1.7}, ["keep", "(0, 1)", "1.7"]),
     "keep none": ({"keep": None}, ["keep", "(0, 1)", "None"]),
     "keep_anneal": ({"keep_anneal": -0.1}, ["keep_anneal", "[0, 1]", "-0.1"]),
-    "edge_price": ({"edge_price": -1.0}, ["edge_price", "[0, inf)", "-1.0"]),
+    "sparsity_weight": ({"sparsity_weight": -1.0}, ["sparsity_weight", "[0, inf)", "-1.0"]),
     "temperature": ({"temperature": 0.0}, ["temperature", "(0, inf)", "0.0"]),
-    "order one": ({"order": 1}, ["order", "positive", "different from 1", "got 1"]),
-    "order negative": ({"order": -2.0}, ["order", "-2.0"]),
-    "order word": ({"order": "high"}, ["order", "'high'"]),
+    "order one": ({"renyi_order": 1}, ["order", "positive", "different from 1", "got 1"]),
+    "order negative": ({"renyi_order": -2.0}, ["order", "-2.0"]),
+    "order word": ({"renyi_order": "high"}, ["order", "'high'"]),
     "epochs": ({"epochs": 0}, ["epochs", "whole number of at least 1", "got 0"]),
     "epochs half": ({"epochs": 2.5}, ["epochs", "whole number", "2.5"]),
     "epochs bool": ({"epochs": True}, ["epochs", "whole number", "True"]),
@@ -792,7 +792,7 @@ BAD_SETTINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "generative": ({"generative_epochs": -1}, ["generative_epochs", "at least 0", "-1"]),
     "dropout": ({"dropout": 1.5}, ["dropout", "[0, 1)", "1.5"]),
     "dropout none": ({"dropout": None}, ["dropout", "[0, 1)", "None"]),
-    "averaging": ({"averaging": 1.0}, ["averaging", "[0, 1)", "1.0"]),
+    "ema_decay": ({"ema_decay": 1.0}, ["ema_decay", "[0, 1)", "1.0"]),
     "learning_rate": ({"learning_rate": 0}, ["learning_rate", "(0, inf)", "got 0"]),
     "weight_decay": ({"weight_decay": math.nan}, ["weight_decay", "[0, inf)", "nan"]),
     "causal_weight": ({"causal_weight": "big"}, ["causal_weight", "[0, inf)", "'big'"]),
@@ -1039,9 +1039,9 @@ def test_by_default_the_causal_terms_move_the_encoder(graphs: GraphSet) -> None:
     assert all(moved)
 
 
-@pytest.mark.parametrize("averaging", [0.0, 0.5, 0.99])
+@pytest.mark.parametrize("ema_decay", [0.0, 0.5, 0.99])
 def test_the_weights_kept_are_the_running_average(
-    graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, averaging: float
+    graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, ema_decay: float
 ) -> None:
     states: list[dict[str, torch.Tensor]] = []
     gradient_step, follow = training.gradient_step, training.RunningAverage
@@ -1059,11 +1059,11 @@ def test_the_weights_kept_are_the_running_average(
     networks: list[torch.nn.Module] = []
     monkeypatch.setattr(training, "RunningAverage", remember)
     monkeypatch.setattr(training, "gradient_step", step)
-    model = tiny(epochs=1, averaging=averaging, batch_size=3).fit(graphs)
+    model = tiny(epochs=1, ema_decay=ema_decay, batch_size=3).fit(graphs)
     assert len(states) == 1 + 18
     expected = states[0]
     for number, state in enumerate(states[1:], 1):
-        share = min(averaging, number / (number + training.WARM_UP))
+        share = min(ema_decay, number / (number + training.WARM_UP))
         expected = {
             name: share * value + (1 - share) * state[name] if value.is_floating_point() else state[name]
             for name, value in expected.items()
@@ -1072,14 +1072,14 @@ def test_the_weights_kept_are_the_running_average(
         torch.testing.assert_close(value, expected[name])
     last = torch.cat([v.flatten() for v in states[-1].values() if v.is_floating_point()])
     kept = torch.cat([v.flatten() for v in model.network_.state_dict().values() if v.is_floating_point()])
-    assert torch.equal(last, kept) == (averaging == 0)
+    assert torch.equal(last, kept) == (ema_decay == 0)
 
 
 @pytest.mark.parametrize("name", ["ci-gnn", "sib", "dir", "gin"])
 def test_by_default_what_is_kept_is_an_average(graphs: GraphSet, name: str) -> None:
     usual, plain = (
         make_estimator(name, epochs=1, random_state=0, device="cpu", **more).fit(graphs).network_
-        for more in ({}, {"averaging": 0.0})
+        for more in ({}, {"ema_decay": 0.0})
     )
     assert not all(map(torch.equal, usual.parameters(), plain.parameters()))
 
@@ -1093,10 +1093,10 @@ def test_every_member_has_validation_graphs_of_its_own(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(training, "evaluate", spy)
     graphs = numbered(easy_graphs(np.arange(60) % 2))
-    tiny(members=3, epochs=1, validation_fraction=0.2).fit(graphs)
+    tiny(n_estimators=3, epochs=1, validation_fraction=0.2).fit(graphs)
     assert len(held) == len(set(held)) == 3
     held.clear()
-    tiny(members=3, epochs=1).fit(graphs[:40], eval_set=graphs[40:])
+    tiny(n_estimators=3, epochs=1).fit(graphs[:40], eval_set=graphs[40:])
     assert set(held) == {frozenset(range(40, 60))}
 
 
@@ -1124,7 +1124,7 @@ def test_the_rest_counts_by_its_weight(graphs: GraphSet) -> None:
 
 
 def test_every_weight_of_the_loss_counts(graphs: GraphSet) -> None:
-    terms = {"edge_price": ["edges"], "reconstruction": ["features", "adjacency", "kl"]}
+    terms = {"sparsity_weight": ["edges"], "reconstruction": ["features", "adjacency", "kl"]}
     terms["causal_weight"] = ["independence", "causal"]
     for setting, names in terms.items():
         one, other = (total_loss(graphs, **{setting: weight}) for weight in (1.0, 3.0))

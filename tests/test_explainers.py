@@ -20,7 +20,7 @@ from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import DIRClassifier, GNNClassifier, SIBClassifier
 from cignn.evaluation import explanation_roc_auc
 from cignn.explainers import EXPLAINERS, Explainer, GNNExplainer, RCExplainer, make_explainer
-from cignn.explainers.edges import EdgeBatch
+from cignn.explainers.base import EdgeBatch
 from cignn.explainers.orphicx import mutual_information
 from cignn.graphs import GraphBatch
 from cignn.nn.model import GraphModel, GraphOutput
@@ -388,7 +388,7 @@ def motifs() -> GraphSet:
 @pytest.fixture(scope="module")
 def gin(motifs: GraphSet) -> GNNClassifier:
     params = {"hidden": (32, 32, 32), "head_hidden": (16,), "epochs": 30, "learning_rate": 0.005}
-    return GNNClassifier("gin", averaging=0.9, dropout=0.0, random_state=0, **params).fit(motifs)
+    return GNNClassifier("gin", ema_decay=0.9, dropout=0.0, random_state=0, **params).fit(motifs)
 
 
 def test_the_twin_in_pyg_gives_the_same_logits(gin: GNNClassifier, motifs: GraphSet) -> None:

@@ -18,12 +18,12 @@ from cignn.evaluation import (
     characterisation_score,
     explanation_accuracy,
     fidelity,
-    heaviest_edges,
     label_permutation_check,
     rank_correlation,
     removal_curve,
     sparsity,
     stability,
+    top_edge_masks,
     top_overlap,
 )
 
@@ -90,25 +90,25 @@ def test_masks_that_do_not_fit_are_refused() -> None:
 
 def test_the_heaviest_edges_are_counted_up() -> None:
     explanations = Explanations(paths(1, 7), [[0.1, 0.7, 0.3, 0.9, 0.2, 0.6, 0.5]])
-    assert np.flatnonzero(heaviest_edges(explanations, 0.3)[0]).tolist() == [1, 3, 5]  # ⌈2.1⌉ = 3
-    assert heaviest_edges(explanations, 0.0)[0].sum() == 0
-    assert heaviest_edges(explanations, 1.0)[0].all()
+    assert np.flatnonzero(top_edge_masks(explanations, 0.3)[0]).tolist() == [1, 3, 5]  # ⌈2.1⌉ = 3
+    assert top_edge_masks(explanations, 0.0)[0].sum() == 0
+    assert top_edge_masks(explanations, 1.0)[0].all()
     for share in (0.1, 0.3, 0.7):  # no rounding error adds an edge
-        assert heaviest_edges(Explanations(paths(), FALLING), share)[0].sum() == round(10 * share)
-    assert heaviest_edges(explanations[[]], 0.3) == []
+        assert top_edge_masks(Explanations(paths(), FALLING), share)[0].sum() == round(10 * share)
+    assert top_edge_masks(explanations[[]], 0.3) == []
     with pytest.raises(ValueError, match=r"share must lie in \[0, 1\], got 1.5"):
-        heaviest_edges(explanations, 1.5)
+        top_edge_masks(explanations, 1.5)
 
 
 def test_ties_are_broken_alike_in_any_company_and_without_favour() -> None:
     sizes = (30, 12, 20)
     sets = [paths(1, n) for n in sizes]
     together = GraphSet.from_arrays([graphs[0].weights for graphs in sets])
-    masks = heaviest_edges(Explanations(together, [np.ones(n) for n in sizes]), 0.4)
+    masks = top_edge_masks(Explanations(together, [np.ones(n) for n in sizes]), 0.4)
     for mask, graphs, n in zip(masks, sets, sizes, strict=True):
-        alone = heaviest_edges(Explanations(graphs, [np.ones(n)]), 0.4)[0]
+        alone = top_edge_masks(Explanations(graphs, [np.ones(n)]), 0.4)[0]
         np.testing.assert_array_equal(mask, alone)
-    big = heaviest_edges(Explanations(paths(1, 1000), [np.ones(1000)]), 0.5)[0]
+    big = top_edge_masks(Explanations(paths(1, 1000), [np.ones(1000)]), 0.5)[0]
     assert 200 < big[:500].sum() < 300
 
 

@@ -19,9 +19,9 @@ from matplotlib.patches import Wedge
 from cignn import report
 from cignn.datasets.atlas import SYSTEMS, Atlas
 from cignn.report.connectogram import ring, spread
-from cignn.report.edges import difference, heaviest_nodes, strongest
-from cignn.report.legends import OWN, SHARED
+from cignn.report.labels import difference, strongest, top_nodes
 from cignn.report.style import NEGATIVE, POSITIVE, SAFE_SYSTEMS, system_colours, text_on
+from cignn.report.systems import OWN, SHARED
 from drawings import AAL, axes_of, explanation, legend_words, part, texts
 
 pytestmark = pytest.mark.medium
@@ -137,7 +137,7 @@ def test_the_strongest_nodes_are_named_once_within_the_figure_and_apart_from_eac
     ex = explanation()
     figure = report.draw_connectome(ex, n_labels=6)
     named = [text for ax in figure.axes for text in ax.texts if text.get_text()]
-    wanted = {AAL.names[node].replace("_", " ") for node in heaviest_nodes(strongest(ex, 50), 6)}
+    wanted = {AAL.names[node].replace("_", " ") for node in top_nodes(strongest(ex, 50), 6)}
     assert sorted(text.get_text() for text in named) == sorted(wanted)
     boxes = [text.get_window_extent() for text in named]
     for i, box in enumerate(boxes):

@@ -66,7 +66,7 @@ def test_every_gnn_learns_what_is_written_in_the_nodes(kind: str, readout: str) 
     uppers = np.triu(rng.random((48, 6, 6)) < 0.5, 1).astype(float)
     x = np.stack([np.full((6, 1), 2.0 * label - 1) + 0.1 * rng.normal(size=(6, 1)) for label in y])
     easy = GraphSet.from_arrays(uppers + uppers.transpose(0, 2, 1), x, y)
-    params = TINY | {"epochs": 15, "learning_rate": 0.02, "averaging": 0.0, "dropout": 0.0}
+    params = TINY | {"epochs": 15, "learning_rate": 0.02, "ema_decay": 0.0, "dropout": 0.0}
     assert GNNClassifier(kind, readout=readout, **params).fit(easy).score(easy, y) >= 0.95
 
 

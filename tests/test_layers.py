@@ -30,9 +30,8 @@ from cignn.nn import (
     sample_edges,
     strongest_edges,
 )
-from cignn.nn.decoders import FeatureDecoder, linear_of
-from cignn.nn.encoder import ACTIVATIONS
-from cignn.nn.pairs import Pairs
+from cignn.nn.autoencoder import ACTIVATIONS, FeatureDecoder, linear_of
+from cignn.nn.layers import Pairs
 from cignn.nn.subgraph import edge_use
 
 close = torch.testing.assert_close

@@ -16,7 +16,7 @@ import pytest
 
 from cignn.explanations import Explanation
 from cignn.report import draw_molecules, molecule_picture
-from cignn.report.molecules import ATOMS, heavy_bonds, make_molecule
+from cignn.report.graphs import ATOMS, heavy_bonds, make_molecule
 
 # Nitrobenzene: a ring of six carbons, a nitro group on the first.
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)]

@@ -16,16 +16,15 @@ import torch
 
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import ESTIMATORS, make_estimator
-from cignn.evaluation.faithfulness import heaviest_edges
+from cignn.evaluation.faithfulness import top_edge_masks
 from cignn.explainers import EXPLAINERS, make_explainer
 from cignn.paper import load_spec, names, reproduce
 from cignn.paper import measure as measuring
-from cignn.paper.claims import judge
-from cignn.paper.data import SOURCES, few, load_sets
+from cignn.paper.data import SMOKE, SOURCES, SubgraphClassifier, few, load_sets
 from cignn.paper.engine import compare
 from cignn.paper.measure import MEASURES
-from cignn.paper.methods import SMOKE, SubgraphClassifier
 from cignn.paper.spec import KINDS, Claim, parse_numbers, parse_spec
+from cignn.paper.tables import judge
 
 pytestmark = pytest.mark.medium
 
@@ -397,7 +396,7 @@ def test_a_subgraph_classifier_reads_the_heavy_edges_alone() -> None:
     graphs = make_ba2motifs(40, random_state=0)
     base = make_estimator("gin", **SMOKE["gin"], random_state=0)
     model = SubgraphClassifier(base, make_explainer("degree"), share=0.3).fit(graphs)
-    kept = heaviest_edges(make_explainer("degree").fit(model.base_, graphs).explain(graphs), 0.3)
+    kept = top_edge_masks(make_explainer("degree").fit(model.base_, graphs).explain(graphs), 0.3)
     assert np.allclose(model.predict_proba(graphs), model.base_.predict_proba(graphs.with_edges(kept)))
     whole = SubgraphClassifier(base, make_explainer("degree"), share=1.0).fit(graphs)
     assert np.allclose(whole.predict_proba(graphs), whole.base_.predict_proba(graphs), atol=1e-5)

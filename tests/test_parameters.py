@@ -28,8 +28,8 @@ from cignn.evaluation import (
     corrected_interval,
     corrected_t_test,
     critical_difference,
-    heaviest_edges,
     sparsity,
+    top_edge_masks,
 )
 from cignn.evaluation.protocols import labels_of
 from cignn.explainers import make_explainer
@@ -85,7 +85,7 @@ def test_wrong_parameters_of_classifiers_are_refused_by_name(
     n_refused = 0
     for parameter in parameters(method.estimator, *method.settled, "verbose", "checkpoint"):
         for value in WRONG:
-            if parameter in ("members", "n_estimators", "C") and value is MUCH:
+            if parameter in ("n_estimators", "n_estimators", "C") and value is MUCH:
                 continue  # much work, and no mistake
             model = make_estimator(name, **(quick | {parameter: value}))
             n_refused += refused(lambda model=model: model.fit(motifs), parameter)
@@ -187,7 +187,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "n_test": (lambda x: corrected_t_test(np.arange(4.0), 10, x), "n_test"),
     "bins": (lambda x: calibration_curve([0, 1], [[1, 0], [0, 1]], np.arange(2), x), "n_bins"),
     "plus_weight": (lambda x: characterisation_score(0.5, 0.5, x), "plus_weight"),
-    "share": (lambda x: heaviest_edges(EXPLAINED, x), "share"),
+    "share": (lambda x: top_edge_masks(EXPLAINED, x), "share"),
     "threshold": (lambda x: sparsity(EXPLAINED, x), "threshold"),
 }
 

@@ -349,7 +349,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
         ),
         r"config\.json is damaged or was changed \(its checksum",
     ),
-    "ten million networks": (lambda f: edit_settings(f, members=10**7), "is damaged: .*members is 10000000"),
+    "ten million networks": (
+        lambda f: edit_settings(f, n_estimators=10**7),
+        "is damaged: .*n_estimators is 10000000",
+    ),
     "a huge network": (lambda f: edit_settings(f, n_causal=10**12), "is damaged: config and weights do not"),
     "huge labels": (
         lambda f: edit_config(f, classes_dtype="<U100000000"),
@@ -440,7 +443,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Count:
 
 
 def test_ctrl_c_keeps_the_best_model_so_far(graphs: GraphSet, stop: Count) -> None:
-    settings = {"keep_anneal": 0.0, "learning_rate": 0.1, "averaging": 0.0, "epochs": 10}
+    settings = {"keep_anneal": 0.0, "learning_rate": 0.1, "ema_decay": 0.0, "epochs": 10}
     train, held_out = graphs[:40], graphs[40:]
     whole = tiny(**settings).fit(train, eval_set=held_out)
     stop(6, KeyboardInterrupt)
@@ -483,7 +486,7 @@ def test_another_error_is_not_swallowed(graphs: GraphSet, stop: Count) -> None:
 KILLS = {
     "default, first epoch": ({}, 0),
     "default, before an epoch could be kept": ({"keep_anneal": 0.9, "mask": "stochastic"}, 2),
-    "default, after one was kept": ({"keep_anneal": 0.0, "averaging": 0.9}, 4),
+    "default, after one was kept": ({"keep_anneal": 0.0, "ema_decay": 0.9}, 4),
     "stage I": (PAPER, 1),
     "end of stage I": (PAPER, 3),
     "stage II": (PAPER, 5),

@@ -23,16 +23,16 @@ from scipy.io import savemat
 from cignn import load_cohort
 from cignn.datasets import (
     Atlas,
-    arrays,
     load_abide,
     load_ba2motifs,
     load_rest_meta_mdd,
     load_tu,
     make_cohort,
     mat_files,
+    reading,
 )
-from cignn.datasets.arrays import read_npy, read_npz
 from cignn.datasets.mat_files import MatReader
+from cignn.datasets.reading import read_npy, read_npz
 from cignn.datasets.roi_files import read_roi_file
 from test_cohort_files import table, values, write_study
 
@@ -99,7 +99,7 @@ def test_headers_are_parsed_by_one_thread_at_a_time(tmp_path: Path, monkeypatch:
     """Python's parser of literals fails now and then where two threads are in it (3.11.7)."""
     np.save(tmp_path / "a.npy", np.ones((4, 3)))
     inside, most = [0], [0]
-    parse = arrays._HEADERS[1, 0]
+    parse = reading._HEADERS[1, 0]
 
     def slow(stream: Any) -> Any:
         inside[0] += 1
@@ -108,7 +108,7 @@ def test_headers_are_parsed_by_one_thread_at_a_time(tmp_path: Path, monkeypatch:
         inside[0] -= 1
         return parse(stream)
 
-    monkeypatch.setitem(arrays._HEADERS, (1, 0), slow)
+    monkeypatch.setitem(reading._HEADERS, (1, 0), slow)
     with ThreadPoolExecutor(4) as pool:
         assert all(one.shape == (4, 3) for one in pool.map(read_npy, [tmp_path / "a.npy"] * 20))
     assert most == [1]
@@ -185,7 +185,7 @@ def test_what_a_zip_says_of_itself_is_not_believed(tmp_path: Path) -> None:
 
 def test_more_than_the_memory_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "a.npy", values())
-    monkeypatch.setattr("cignn.datasets.arrays._memory", lambda: 100.0)
+    monkeypatch.setattr("cignn.datasets.reading._memory", lambda: 100.0)
     with pytest.raises(ValueError, match=r"a.npy: the array takes .* more than this machine's memory"):
         read_roi_file(tmp_path / "a.npy")
 
@@ -195,7 +195,7 @@ def test_memory_that_runs_out_is_told_with_the_file(tmp_path: Path, monkeypatch:
         raise MemoryError
 
     np.save(tmp_path / "a.npy", values())
-    monkeypatch.setattr("cignn.datasets.arrays._fill", full)
+    monkeypatch.setattr("cignn.datasets.reading._fill", full)
     with pytest.raises(OSError, match=r"not enough memory to read .*a.npy"):
         read_roi_file(tmp_path / "a.npy")
 

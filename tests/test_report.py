@@ -20,7 +20,7 @@ from cignn.datasets.atlas import Atlas, places_of
 from cignn.explanations import Explanation
 from cignn.report import draw_graph, draw_graphs
 from cignn.report.graphs import EDGE_COLOUR, QUIET_COLOUR, layout
-from cignn.report.regions import regions
+from cignn.report.systems import regions
 
 
 @pytest.fixture(autouse=True)

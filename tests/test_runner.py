@@ -30,7 +30,7 @@ from sklearn.preprocessing import FunctionTransformer
 from cignn import Cohort, CohortClassifier, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.estimators import ShallowGraphClassifier, base, make_estimator, presets, settings
+from cignn.estimators import ShallowGraphClassifier, base, make_estimator, settings
 from cignn.evaluation import (
     Holdout,
     KFold,
@@ -52,7 +52,7 @@ from cignn.evaluation.methods import plain
 from cignn.evaluation.protocols import labels_of
 from cignn.evaluation.tasks import Outcome
 from cignn.explainers import make_explainer
-from cignn.paper.methods import SubgraphClassifier
+from cignn.paper.data import SubgraphClassifier
 from cignn.report.performance import method_tables
 
 pytestmark = pytest.mark.medium
@@ -419,8 +419,8 @@ def test_a_preset_that_means_something_else_is_another_task(
     first = keys(PRESET[name], cohort)
     assert keys(PRESET[name], cohort) == first
     changes: list[tuple[Any, str, Any]] = [
-        (presets.PRESETS["default"], "learning_rate", 0.5),
-        (presets.ALIGNED, "keep", 0.7),
+        (settings.PRESETS["default"], "learning_rate", 0.5),
+        (settings.ALIGNED, "keep", 0.7),
     ]
     for table, key, value in changes:
         with monkeypatch.context() as patch:
@@ -430,7 +430,7 @@ def test_a_preset_that_means_something_else_is_another_task(
         patch.setattr(settings, "MIN_EPOCHS", 7)
         assert keys(PRESET[name], cohort) != first
     with monkeypatch.context() as patch:  # of another preset
-        patch.setitem(presets.PRESETS["paper"], "learning_rate", 0.5)
+        patch.setitem(settings.PRESETS["paper"], "learning_rate", 0.5)
         assert keys(PRESET[name], cohort) == first
 
 
@@ -441,10 +441,10 @@ def test_what_the_caller_settles_does_not_change_with_the_preset(
     first = keys(given, motifs)
     searched = {"search": {"method": {"preset": ["default", "paper"]}}}
     before = keys(given, motifs, **searched)
-    monkeypatch.setitem(presets.PRESETS["default"], "learning_rate", 0.5)
+    monkeypatch.setitem(settings.PRESETS["default"], "learning_rate", 0.5)
     monkeypatch.setattr(settings, "MIN_EPOCHS", 7)
     assert keys(given, motifs) == first and keys(given, motifs, **searched) == before
-    monkeypatch.setitem(presets.PRESETS["paper"], "mask_rate", 5.0)
+    monkeypatch.setitem(settings.PRESETS["paper"], "mask_lr_factor", 5.0)
     assert keys(given, motifs) == first
     assert keys(given, motifs, **searched) != before, "what a search tries is part of the task"
 

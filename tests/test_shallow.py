@@ -22,10 +22,9 @@ from sklearn.svm import SVC, LinearSVC
 from cignn import GraphSet, load_model
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import ShallowGraphClassifier, connectivity_vector, graph_statistics
-from cignn.estimators import features as module
-from cignn.estimators.features import STATISTICS
+from cignn.estimators import shallow as module
 from cignn.estimators.persistence import reseal
-from cignn.estimators.shallow import KINDS
+from cignn.estimators.shallow import KINDS, STATISTICS
 
 SVMS = ("linear-svm", "rbf-svm")
 

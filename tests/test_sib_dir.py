@@ -16,7 +16,7 @@ from torch import Tensor
 from cignn import GraphSet
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import DIRClassifier, SIBClassifier, load_model, training
-from cignn.estimators.explaining import ExplainingClassifier
+from cignn.estimators.base import ExplainingClassifier
 from cignn.information import donsker_varadhan
 from cignn.nn import DIR, SIB, EdgeScorer
 from cignn.nn.dir import intervene, intervention_risks, top_edges
@@ -116,7 +116,7 @@ def test_the_outer_step_moves_the_network_and_leaves_the_discriminator(graphs: G
 
 def test_a_price_on_information_lowers_it(graphs: GraphSet) -> None:
     quick = {
-        "averaging": 0.0,
+        "ema_decay": 0.0,
         "learning_rate": 0.01,
         "epochs": 12,
         "dropout": 0.0,

@@ -31,7 +31,7 @@ from cignn.evaluation import (
     site_table,
     summary,
 )
-from cignn.evaluation.consistency import _permuted
+from cignn.evaluation.explanation import _permuted
 from cignn.evaluation.statistics import holm
 
 

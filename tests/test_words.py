@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cignn._words import likest, meant, name_some, nearest
+from cignn._checks import closest_name, meant, name_some, nearest
 
 
 def test_a_few_names_and_how_many_more() -> None:
@@ -16,7 +16,7 @@ def test_a_few_names_and_how_many_more() -> None:
 @pytest.mark.parametrize("word", ["random-forst", "Random_Forest", "random forest", "forest"])
 def test_the_likest_name_is_found(word: str) -> None:
     known = ["lasso", "random-forest", "gin"]
-    assert likest(word, known) == "random-forest"
+    assert closest_name(word, known) == "random-forest"
     assert nearest(word, known) == "; did you mean 'random-forest'? There are lasso, random-forest, gin."
     assert meant(word, known) == "did you mean random-forest?"
 

@@ -218,7 +218,7 @@ def _edit_once(value: Any, rng: Random) -> Any:
         if how < 0.08:
             del value[key]
         elif how < 0.14:
-            value[rng.choice(["x", "", "members", "n_rois", "epochs", "ä"])] = deepcopy(rng.choice(ODD))
+            value[rng.choice(["x", "", "n_estimators", "n_rois", "epochs", "ä"])] = deepcopy(rng.choice(ODD))
         elif how < 0.2:
             other = rng.choice(sorted(value))
             value[key], value[other] = value[other], value[key]

@@ -216,7 +216,7 @@ def checkpoints(folder: Path) -> list[dict[str, bytes]]:
         kept.append({CHECKPOINT: self.path.read_bytes()})
 
     with mock.patch.object(Checkpoint, "save", save_and_keep):
-        CIGNNClassifier(**TINY, members=1, checkpoint=folder / CHECKPOINT).fit(graphs())
+        CIGNNClassifier(**TINY, n_estimators=1, checkpoint=folder / CHECKPOINT).fit(graphs())
     return kept
 
 
@@ -313,11 +313,23 @@ WORDS = [
         "participants=study/participants.tsv",
     ],
 ]
-NETWORK = ["fit", "study", "--out", "made", "--json", "--method", "ci-gnn", "--epochs", "1", "--members", "1"]
+NETWORK = [
+    "fit",
+    "study",
+    "--out",
+    "made",
+    "--json",
+    "--method",
+    "ci-gnn",
+    "--epochs",
+    "1",
+    "--n-estimators",
+    "1",
+]
 UNTRAINED = [
     *(
         "epochs=2",
-        "members=1",
+        "n_estimators=1",
         "encoder_hidden=[4, 4]",
         "learning_rate=0.01",
         "batch_size=4",
@@ -330,7 +342,7 @@ UNTRAINED = [
         "validation_fraction=0.2",
         "dropout=0.1",
         "device=cpu",
-        "order=1.01",
+        "renyi_order=1.01",
     ),
 ]
 

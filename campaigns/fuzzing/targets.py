@@ -78,7 +78,7 @@ def read_model(folder: Path) -> np.ndarray:
 def read_checkpoint(folder: Path) -> np.ndarray:
     """Go on with a training, or find that it had finished."""
     path = folder / seeds.CHECKPOINT
-    estimator = CIGNNClassifier(**seeds.TINY, members=1, checkpoint=path)
+    estimator = CIGNNClassifier(**seeds.TINY, n_estimators=1, checkpoint=path)
     return estimator.fit(seeds.graphs()).predict_proba(seeds.graphs())
 
 
@@ -198,9 +198,9 @@ _EQUAL = np.stack([one[:30] for one in seeds.series()])
 _LENGTHS = [len(one) for one in seeds.series()]
 _COMMANDS = [*seeds.WORDS, *([*seeds.NETWORK, "--set", word] for word in seeds.UNTRAINED)]
 
-_NETWORKS = _trained(_tiny(members=1), _named("gin", epochs=1, hidden=(4,)))
+_NETWORKS = _trained(_tiny(n_estimators=1), _named("gin", epochs=1, hidden=(4,)))
 _SHALLOW = _trained(_named("linear-svm"), _named("random-forest", n_estimators=3))
-_PREPARED = _trained(_prepared(_tiny(members=1)), _prepared(_named("lasso")), cohort=True)
+_PREPARED = _trained(_prepared(_tiny(n_estimators=1)), _prepared(_named("lasso")), cohort=True)
 _ARCHIVES = _fixed(
     _npz(series=_STACK, lengths=_LENGTHS), _npz(series=_EQUAL), _npz(matrices=seeds.matrices())
 )
@@ -237,7 +237,7 @@ TARGETS: dict[str, Reader] = {
     "ba2motifs": _graphs(5, _fixed(seeds.ba2motifs()), load_ba2motifs),
     "tu": _graphs(8, _fixed(seeds.tu(False), seeds.tu(True)), load_tu),
     "model-network": _model(5, _NETWORKS),
-    "model-ensemble": _model(4, _trained(_tiny(members=2))),
+    "model-ensemble": _model(4, _trained(_tiny(n_estimators=2))),
     "model-shallow": _model(4, _SHALLOW),
     "model-cohort": _model(6, _PREPARED),
     "checkpoint": Reader(

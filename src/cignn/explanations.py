@@ -13,8 +13,8 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from cignn._storage import positions
 from cignn.graphs import GraphSet
+from cignn.graphs.storage import positions
 
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation as PygExplanation

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import re
 import signal
 import sys
 import warnings
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cignn import __version__
-from cignn._words import likest
-from cignn.cli.screen import complain
+from cignn._checks import closest_name
+from cignn.cli import options as opt
+from cignn.cli.screen import complain, say_json, show_facts
 from cignn.cli.wording import as_options
 
 # as people meet them
@@ -142,12 +145,12 @@ def _usage(error: Exception) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()  # type: ignore[attr-defined]
         return 2
-    # click lists what is alike by the alphabet: we name the likest
+    # click lists what is alike by the alphabet: we name the closest_name
     message = re.sub(r" \(Possible options: .*\)$", "", error.format_message().rstrip(". "))  # type: ignore[attr-defined]
     option = getattr(error, "option_name", None)
     if option and context is not None:
         known = [name for param in context.command.params for name in param.opts if name.startswith("--")]
-        close = likest(option, known)
+        close = closest_name(option, known)
         message += "" if close is None else f"; did you mean {close}?"
     path = context.command_path if context is not None else "cignn"
     complain("error", f"{message if message.endswith('?') else message + '.'} See '{path} --help'.")
@@ -163,3 +166,31 @@ def root(
     if show_version:
         typer.echo(f"cignn {__version__}")
         raise typer.Exit
+
+
+PACKAGES = ("torch", "torch-geometric", "numpy", "scikit-learn", "nilearn")
+
+
+@command()
+def info(as_json: opt.Json = False) -> None:
+    """Show versions and devices.
+
+    Example: [bold]cignn info[/]
+    """
+    import torch
+
+    facts = {"python": platform.python_version(), "cignn": __version__}
+    facts |= {package: _version(package) for package in PACKAGES}
+    facts["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    facts["threads"] = str(torch.get_num_threads())
+    if as_json:
+        say_json(facts)
+    else:
+        show_facts(facts, "")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

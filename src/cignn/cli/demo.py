@@ -115,7 +115,7 @@ def _cohort(out: Path, subjects: int, seed: int, as_json: bool) -> dict[str, Any
     cohort = make_cohort(subjects, n_edges=20, effect=0.5, site_effect=0.3, random_state=seed)
     split = make_protocol("holdout", test=0.25).splits(labels_of(cohort), seed)[0]
     started = time.perf_counter()
-    network = CIGNNClassifier(members=2, random_state=seed, verbose=not as_json, **NETWORK)
+    network = CIGNNClassifier(n_estimators=2, random_state=seed, verbose=not as_json, **NETWORK)
     model = CohortClassifier(network).fit(cohort[split.development])
     _check_whole(model.classifier_)
     seconds = time.perf_counter() - started
@@ -157,7 +157,7 @@ def _beside_baselines(cohort: Cohort, out: Path, seed: int, as_json: bool) -> An
 
     if not as_json:
         say("scoring CI-GNN beside two baselines on three splits")
-    methods: dict[str, Any] = {"ci-gnn": {"members": 1, **NETWORK}, **dict.fromkeys(BASELINES)}
+    methods: dict[str, Any] = {"ci-gnn": {"n_estimators": 1, **NETWORK}, **dict.fromkeys(BASELINES)}
     protocol = make_protocol("holdout", repeats=3, test=0.25)
     data = {"simulated cohort": cohort}
     return evaluate(methods, data, protocol, [seed], store=out / "results", verbose=int(not as_json))

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._checks import name_some
 from cignn._files import write_csv
-from cignn._words import name_some
+from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
 from cignn.cli.fit import check_kind, cohort_model, refuse_for_graphs
-from cignn.cli.reading import check_folder, kind_of, missing_tasks, name_of, read_data, write_plan
-from cignn.cli.screen import complain, positive_words, say, say_json, show_table
+from cignn.cli.reading import check_file, check_folder, kind_of, missing_tasks, name_of, read_data, write_plan
+from cignn.cli.screen import complain, positive_words, say, say_json, say_words, show_table
 from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from cignn.evaluation import Store
+
 
 SHOWN = ("accuracy", "balanced_accuracy", "mcc", "roc_auc")
 EXPLAINED = {  # what of explanations the screen has room for
@@ -271,3 +273,55 @@ def _kept(store: Store, before: int, out: Path, n_tasks: int) -> str:
         f"{n_tasks - len(missing)} of {n_tasks} tasks ({new} new) are done and kept in {out}{lacking}; "
         "the same command goes on from there, and nothing is ranked before."
     )
+
+
+COLOURS = {"serious": "red", "warning": "yellow", "fine": "green", "unknown": "dim"}
+
+
+@command()
+def audit(
+    context: typer.Context,
+    data: opt.Study,
+    out: Annotated[Path | None, typer.Option(help="CSV file for the findings.", metavar="FILE")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where a finding is serious.")] = False,
+    label: opt.Label = "label",
+    format: opt.Format = "auto",
+    load: opt.Load = None,
+    config: opt.Config = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Look for what would make scores on a cohort misleading.
+
+    Duplicates, sites and covariates that tell the label, connectivity that
+    tells the site; each with its size and what to do.
+
+    Example: [bold]cignn audit my_study[/]
+    """
+    kind_of(data, format)  # before the wait for imports
+    from cignn import Cohort
+    from cignn.evaluation import audit as look
+
+    if out is not None:
+        check_file(out, ".csv")
+    options = assignments(load)
+    if kind_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
+        options = {"duplicates": "keep"} | options
+    cohort = read_data(data, format=format, label=label, load=options, new=True, quiet=as_json)
+    if not isinstance(cohort, Cohort):
+        raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
+    with working("looking for leaks", not as_json):
+        findings = look(cohort)
+    if out is not None:
+        write_csv(out, findings.to_frame())
+        write_settings(out.with_suffix(".settings.toml"), context)
+    if as_json:
+        counts = {"subjects": findings.subjects, "scans": findings.scans}
+        say_json(counts | {"worst": findings.worst, "findings": findings.to_frame()})
+    else:
+        say_words("", bold=repr(cohort))
+        for one in findings:
+            say_words(f": {one.message}", f"{one.severity:>8}  ", COLOURS[one.severity], bold=one.name)
+            if one.advice:
+                say_words(one.advice, f"{'→':>10} ")
+    if strict and findings.worst == "serious":
+        raise FailedWorkError("the audit has serious findings.")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._checks import meant
 from cignn._files import write_csv
 from cignn._progress import track, working
-from cignn._words import meant
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.predict import own_scores, positive_of, prediction_table, read_new, tell_scores

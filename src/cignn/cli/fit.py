@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cignn._checks import meant
 from cignn._progress import working
-from cignn._words import meant
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
 from cignn.cli.reading import how_many, kind_of, read_data
@@ -39,7 +39,7 @@ def fit(
     missing_covariates: opt.Missing = "raise",
     density: opt.Density = None,
     epochs: opt.Epochs = None,
-    members: opt.Members = None,
+    n_estimators: opt.NEstimators = None,
     settings: opt.Settings = None,
     hold_out: Annotated[
         float,
@@ -72,7 +72,7 @@ def fit(
 
     check_model_path(out)
     check_kind(connectivity)
-    given = {"preset": preset, "epochs": epochs, "members": members}
+    given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
     classifier = make_estimator(method, **(running | params))

@@ -186,7 +186,7 @@ Preset = Annotated[
 Epochs = Annotated[
     int | None, typer.Option(min=1, help="Epochs of a network.", rich_help_panel=MODEL, metavar="N")
 ]
-Members = Annotated[
+NEstimators = Annotated[
     int | None,
     typer.Option(min=1, help="Networks of ci-gnn that are averaged.", rich_help_panel=MODEL, metavar="N"),
 ]

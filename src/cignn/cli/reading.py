@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cignn._checks import shown
+from cignn._checks import meant, shown
 from cignn._files import write_text
-from cignn._words import meant
 from cignn.cli.options import FORMATS
 from cignn.cli.screen import complain
 from cignn.cli.settings import TASKS

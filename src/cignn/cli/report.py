@@ -250,7 +250,7 @@ class _Evaluated(NamedTuple):
 def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
     """Read the evaluation asked for last; the store of the folder may hold others."""
     from cignn.evaluation import Store
-    from cignn.evaluation.mixtures import refuse_mixtures
+    from cignn.evaluation.probes import refuse_mixtures
     from cignn.evaluation.resampling import rescored
 
     if results is None:

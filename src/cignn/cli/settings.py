@@ -13,9 +13,8 @@ from typing import Any
 import typer
 
 from cignn import __version__
-from cignn._checks import shown
+from cignn._checks import meant, shown
 from cignn._files import write_text
-from cignn._words import meant
 
 FILE = "settings.toml"
 TASKS = "tasks.txt"  # keys of the tasks that the last evaluation in a folder is made of

@@ -10,10 +10,8 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from cignn._checks import choice, shown, whole
-from cignn._words import name_some
-from cignn.connectome.checks import check_cohort_input, check_rois
-from cignn.connectome.covariates import CovariateColumn
+from cignn._checks import choice, name_some, shown, whole
+from cignn.connectome.covariates import CovariateColumn, check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import without_site
 from cignn.datasets.participants import NUMBERS, numbers

@@ -11,10 +11,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
-from cignn._checks import choice, jobs
+from cignn._checks import choice, jobs, name_some
 from cignn._progress import track, working
-from cignn._words import name_some
-from cignn.connectome.checks import check_cohort_input, check_rois
+from cignn.connectome.covariates import check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
 
 KINDS = ("correlation", "partial", "tangent", "covariance")

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from cignn._checks import choice, number, whole
-from cignn.connectome.checks import check_cohort_input, check_rois, check_symmetry
+from cignn.connectome.covariates import check_cohort_input, check_rois, check_symmetry
 from cignn.datasets.cohort import Cohort
 from cignn.graphs import GraphSet
 

@@ -1,14 +1,50 @@
-"""Covariates as numbers of a linear model, coded as the training cohort taught."""
+"""What transformers of cohorts share: checks of their input, and covariates as columns."""
 
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from cignn._words import name_some
+from cignn._checks import name_some
+from cignn.datasets.cohort import Cohort
+from cignn.graphs.storage import CLOSE
+
+
+def check_cohort_input(X: Any, step: str, matrices: bool = False) -> None:
+    """Raise unless X is a cohort with subjects and, where asked for, finite matrices."""
+    if not isinstance(X, Cohort):
+        raise TypeError(f"{step} works on a Cohort, got {type(X).__name__}; make one with Cohort(series=…).")
+    if not len(X):
+        raise ValueError(f"{step} needs at least one subject, the cohort has none.")
+    if not matrices:
+        return
+    if X.matrices is None:
+        raise ValueError(f"{step} needs connectivity, the cohort has series; put Connectivity() before it.")
+    bad = ~np.isfinite(X.matrices).all(axis=(1, 2))
+    if bad.any():
+        raise ValueError(
+            f"NaN or infinite values in the matrix of {name_some(X.subjects[bad])}; repair or drop them."
+        )
+
+
+def check_symmetry(X: Cohort) -> None:
+    """Raise unless all matrices are as symmetric as those of graphs must be."""
+    assert X.matrices is not None
+    askew = [not np.allclose(matrix, matrix.T, CLOSE, CLOSE, equal_nan=True) for matrix in X.matrices]
+    if any(askew):
+        raise ValueError(
+            f"the matrix of {name_some(X.subjects[askew])} is not symmetric; make it so with "
+            'check_cohort(cohort, asymmetric="symmetrise").'
+        )
+
+
+def check_rois(X: Cohort, n_rois: int) -> None:
+    """Raise unless the cohort has as many ROIs as the one a step was fitted on."""
+    if X.n_rois != n_rois:
+        raise ValueError(f"fitted on {n_rois} ROIs, got a cohort with {X.n_rois}; use the same atlas.")
 
 
 class CovariateColumn(NamedTuple):

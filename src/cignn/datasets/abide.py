@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._checks import name_some
 from cignn._random import RandomState, as_generator
-from cignn._words import name_some
-from cignn.datasets.arrays import read_npz
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.cohort_checks import checks_from, logger
 from cignn.datasets.cohort_files import checked, read_many
 from cignn.datasets.participants import numbers, tidy, tidy_sex
-from cignn.datasets.reading import all_named, named, regular
+from cignn.datasets.reading import all_named, named, read_npz, regular
 from cignn.datasets.tables import read_table
 
 SELECTIONS = (None, "paper", "paper-balanced", "quality")

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cignn._storage import positions
-from cignn._words import name_some
+from cignn._checks import name_some
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.tables import check_finite_column, repeated
+from cignn.graphs.storage import positions
 
 
 class Subject(NamedTuple):
@@ -282,7 +282,7 @@ class Cohort:
         Rows are (site, group), the whole cohort first under the site "all"; the columns are "subjects" and,
         where the covariates exist, "age", "sex (M/F)" and "mean FD".
         """
-        from cignn.datasets.demographics import demographic_table
+        from cignn.datasets.participants import demographic_table
 
         return demographic_table(self, groups or {})
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn._checks import whole
-from cignn._words import name_some, nearest
+from cignn._checks import name_some, nearest, whole
 from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.likeness import near_duplicates
 from cignn.datasets.tables import MISSING, NO_VALUES
@@ -68,7 +67,7 @@ ACTIONS = {
 
 
 def checks_from(options: Mapping[str, Any]) -> Checks:
-    """Return the checks with these options; one that does not exist is named with the likest."""
+    """Return the checks with these options; one that does not exist is named with the closest_name."""
     known = [field.name for field in fields(Checks)]
     for name in options:
         if name not in known:

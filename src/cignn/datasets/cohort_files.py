@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn._checks import whole
+from cignn._checks import name_some, whole
 from cignn._progress import track
-from cignn._words import name_some
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort, SeriesStack
@@ -28,11 +27,10 @@ from cignn.datasets.cohort_checks import (
     remedy,
 )
 from cignn.datasets.cohort_npz import read_npz, was_saved
-from cignn.datasets.derivatives import from_scans, holds_scans
 from cignn.datasets.mat_files import MatReader
 from cignn.datasets.reading import all_named, named, regular
 from cignn.datasets.roi_files import ENDINGS, RoiTable, read_roi_file
-from cignn.datasets.scans import Scans, all_scans
+from cignn.datasets.scans import Scans, all_scans, from_scans, holds_scans
 
 KINDS = ("series", "matrices")
 

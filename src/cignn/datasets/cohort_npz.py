@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 
 from cignn._files import replacing
-from cignn.datasets.arrays import NUMBERS, NUMBERS_AND_WORDS, names_in
-from cignn.datasets.arrays import read_npz as arrays_of
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.reading import regular
+from cignn.datasets.reading import NUMBERS, NUMBERS_AND_WORDS, names_in, regular
+from cignn.datasets.reading import read_npz as arrays_of
 
 MISSING = "n/a"  # what BIDS tables write for a missing value
 # other names of arrays that would be lost without a word

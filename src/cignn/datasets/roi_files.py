@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from cignn.datasets.arrays import read_npy
 from cignn.datasets.mat_files import MatReader
-from cignn.datasets.reading import UnreadableError, reading, regular
+from cignn.datasets.reading import UnreadableError, read_npy, reading, regular
 
 ENDINGS = (".1d", ".csv", ".tsv", ".txt", ".npy", ".mat")
 _NUMBERLESS = {"nan", "na", "n/a"}  # may stand where a number is expected

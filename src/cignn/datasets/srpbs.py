@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._checks import name_some
 from cignn._random import RandomState, as_generator
-from cignn._words import name_some
 from cignn.datasets.atlas import aal116, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import logger

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cignn._words import name_some
+from cignn._checks import name_some
 from cignn.datasets.reading import UnreadableError, reading, regular
 
 MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}  # what tables write for a missing value

@@ -1,16 +1,14 @@
 """Graph classifiers with scikit-learn's interface."""
 
-from cignn.estimators.base import NeuralGraphClassifier
+from cignn.estimators.base import ExplainingClassifier, NeuralGraphClassifier
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
-from cignn.estimators.explaining import ExplainingClassifier
-from cignn.estimators.features import connectivity_vector, graph_statistics
 from cignn.estimators.gnn import GNNClassifier
-from cignn.estimators.presets import PRESETS
 from cignn.estimators.registry import ESTIMATORS, Method, load_model, make_estimator
-from cignn.estimators.shallow import ShallowGraphClassifier
+from cignn.estimators.settings import PRESETS
+from cignn.estimators.shallow import ShallowGraphClassifier, connectivity_vector, graph_statistics
 from cignn.estimators.sib import SIBClassifier
 
 __all__ = [

@@ -20,16 +20,22 @@ from torch import nn
 from cignn._checks import shown
 from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
-from cignn.estimators.classifier import GraphClassifier, checked_chances, size_of
-from cignn.estimators.labels import class_codes, class_weights, labelled, score_weights
+from cignn.estimators.classifier import (
+    GraphClassifier,
+    checked_chances,
+    class_codes,
+    class_weights,
+    labelled,
+    score_weights,
+    size_of,
+)
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
-from cignn.estimators.presets import within
-from cignn.estimators.progress import training_progress
-from cignn.estimators.settings import rules
+from cignn.estimators.settings import rules, within
 from cignn.estimators.subjects import set_aside
-from cignn.estimators.training import Data, Progress, Stage, train
+from cignn.estimators.training import Data, Progress, Stage, train, training_progress
+from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
-from cignn.nn.committee import Committee
+from cignn.nn.model import Ensemble
 
 LARGEST_TRIAL = 1000  # nodes: of more, a graph would cost memory that nobody has asked for
 
@@ -84,7 +90,7 @@ class NeuralGraphClassifier(GraphClassifier):
         device = resolve_device(self.device)
         path = _path(self.checkpoint)
         seed = self._seed(_of_member(path, 0, settings))
-        members = settings.get("members", 1)
+        members = settings.get("n_estimators", 1)
         networks: list[Any] = []
         states: list[State] = []
         with training_progress(self.verbose, members) as progress:
@@ -106,8 +112,8 @@ class NeuralGraphClassifier(GraphClassifier):
                     break
         self.interrupted_ = len(networks) < members or states[-1].interrupted
         if len(networks) < members:
-            settings["members"] = len(networks)
-        self.network_ = networks[0] if len(networks) == 1 else Committee(networks).eval()
+            settings["n_estimators"] = len(networks)
+        self.network_ = networks[0] if len(networks) == 1 else Ensemble(networks).eval()
         self.classes_ = classes
         self.settings_ = settings
         self._remember(graphs, labels, *_graphs_of(eval_set))
@@ -134,7 +140,7 @@ class NeuralGraphClassifier(GraphClassifier):
         with torch_seed(seed, device):
             network = self._build(settings, graphs.n_features, len(classes))
             weight = class_weights(self.class_weight, classes, codes)
-            _tell(network, graphs, codes, weight)
+            _fill_buffers(network, graphs, codes, weight)
             network.to(device)
             kept = None
             if checkpoint is not None:  # to read all data for a key takes time: only where it is needed
@@ -148,7 +154,7 @@ class NeuralGraphClassifier(GraphClassifier):
                 Data(*held_out, settings["batch_size"], device, count),
                 learning_rate=settings["learning_rate"],
                 weight_decay=settings["weight_decay"],
-                averaging=settings["averaging"],
+                ema_decay=settings["ema_decay"],
                 checkpoint=kept,
                 progress=progress,
             )
@@ -178,8 +184,8 @@ class NeuralGraphClassifier(GraphClassifier):
         kept, held = set_aside(graphs, codes, classes, self.validation_fraction, seed)
         return (graphs[kept], codes[kept]), (graphs[held], codes[held])
 
-    def stands_for(self) -> dict[str, Any]:
-        """Return the rules behind parameters that are "auto"; see `GraphClassifier.stands_for`."""
+    def resolved_defaults(self) -> dict[str, Any]:
+        """Return the rules behind parameters that are "auto"; see `GraphClassifier.resolved_defaults`."""
         return rules(self.get_params(deep=False))
 
     # ------------------------------------------------------------ saving
@@ -223,12 +229,12 @@ class NeuralGraphClassifier(GraphClassifier):
 
     def _untrained(self, most: int) -> nn.Module:
         """Make the network that the settings tell of, of ``most`` members at the most."""
-        members = self.settings_.get("members", 1)
+        members = self.settings_.get("n_estimators", 1)
         if not 1 <= members <= most:
-            raise ValueError(f"members is {members}")
+            raise ValueError(f"n_estimators is {members}")
         sizes = self.settings_, self.n_features_in_, len(self.classes_)
         networks: list[Any] = [self._build(*sizes) for _ in range(members)]
-        return networks[0] if members == 1 else Committee(networks)
+        return networks[0] if members == 1 else Ensemble(networks)
 
     # -------------------------------------------------------------- predicting
 
@@ -298,7 +304,7 @@ def _graphs_of(eval_set: Any) -> list[GraphSet]:
 
 def _of_member(checkpoint: Path | None, member: int, settings: dict[str, Any]) -> Path | None:
     """Where the training of one of several networks is kept; that of a single one has the path itself."""
-    if checkpoint is None or settings.get("members", 1) == 1:
+    if checkpoint is None or settings.get("n_estimators", 1) == 1:
         return checkpoint
     return checkpoint.with_name(f"{checkpoint.name}.{member}")
 
@@ -316,7 +322,7 @@ def _path(checkpoint: Any) -> Path | None:
         raise ValueError(f"checkpoint cannot be {shown(checkpoint)} ({error.strerror}).") from None
 
 
-def _tell(network: nn.Module, graphs: GraphSet, codes: np.ndarray, weight: np.ndarray) -> None:
+def _fill_buffers(network: nn.Module, graphs: GraphSet, codes: np.ndarray, weight: np.ndarray) -> None:
     """Write the facts of the training set into those buffers of the network that ask for them."""
     share = weight * np.bincount(codes) / (weight * np.bincount(codes)).sum()
     facts = {
@@ -341,3 +347,39 @@ def _feature_scale(graphs: GraphSet) -> np.ndarray:
 
 def _digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
+
+
+class ExplainingClassifier(NeuralGraphClassifier):
+    """Its network's output has ``edge_weights`` (b, n, n) in [0, 1] beside ``logits``."""
+
+    @torch.no_grad()
+    def explain(self, X: GraphSet) -> Explanations:
+        """Return the weight of every edge of every graph, as the network gave it while it classified."""
+        X = self._check_fitted(X)
+        device = next(self.network_.parameters()).device
+        weights: list[np.ndarray] = [np.empty(0)] * len(X)
+        predictions = np.empty(len(X), np.int64)
+        for index in X.batch_indices(self._batch_size(X)) if len(X) else []:
+            with at_rest(self.network_):
+                out = self.network_.explain(X.batch(index).to(device))  # type: ignore[operator]
+            predictions[index] = out.logits.argmax(1).cpu().numpy()
+            for i, found in zip(index, out.edge_weights.cpu().numpy(), strict=True):
+                source, target = X.edges(i).T
+                if found.ndim == 2:
+                    weights[i] = found[source, target]
+                else:
+                    weights[i] = found[pair_number(source, target, X.n_nodes[i])]
+        return Explanations(X, weights, self.classes_[predictions])
+
+    def _batch_size(self, graphs: GraphSet) -> int:
+        """How many graphs to explain at once."""
+        size = self.settings_["batch_size"]
+        return max(size, CELLS // int(graphs.n_nodes[0]) ** 2) if graphs.aligned else size
+
+
+def pair_number(source: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
+    """Where the pairs source < target of n nodes stand in the upper triangle, counted row by row."""
+    return source * (2 * n - source - 1) // 2 + target - source - 1

@@ -10,13 +10,22 @@ from typing import Any
 from torch import Tensor, nn
 
 from cignn._checks import WIDEST
-from cignn.estimators.explaining import ExplainingClassifier
-from cignn.estimators.presets import choice, resolve, whole, widths, within
-from cignn.estimators.settings import AUTO_DENSITY, auto_epochs, is_auto, rules
+from cignn.estimators.base import ExplainingClassifier
+from cignn.estimators.settings import (
+    AUTO_DENSITY,
+    auto_epochs,
+    choice,
+    is_auto,
+    resolve,
+    rules,
+    whole,
+    widths,
+    within,
+)
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch, GraphSet
+from cignn.nn.autoencoder import ACTIVATIONS
 from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS, PRICES, CIGNNOutput
-from cignn.nn.encoder import ACTIVATIONS
 from cignn.nn.layers import LAYERS, READOUTS
 from cignn.nn.subgraph import edge_information
 
@@ -41,7 +50,7 @@ ARCHITECTURE = (  # the settings the network itself is made of
     "temperature",
     "causal_effect",
     "independence",
-    "order",
+    "renyi_order",
     "pricing",
     "n_nodes",
     "node_vectors",
@@ -68,26 +77,26 @@ class CIGNNClassifier(ExplainingClassifier):
     node_vectors : whether every node of aligned graphs gets a learned vector added to its latent
     mask : "stochastic", edges drawn while training, or "soft", edges weighted; keep : share r of edges that
         is free of charge at the end; keep_anneal : share of stage II in which it falls from 0.9 to there;
-        edge_price : weight of the price of the other edges; pricing : "explained", the price grows with what
-        the subgraphs explain of the labels, or "fixed"; rest_weight : weight of the demand that the edges
+        sparsity_weight : weight of the price of the other edges; pricing : "explained", the price grows with
+        what the subgraphs explain of the labels, or "fixed"; rest_weight : weight of the demand that edges
         left out tell nothing of the class; temperature : of the edge draws
     separate_products : own projections for the two inner products, reconstruction and subgraph
     train_encoder : whether stage II trains the encoder too
     epochs : E, of both stages, "auto" for about 3000 steps, but at least 60 and at most 200 epochs;
         generative_epochs : E_GC, of stage I
     reconstruction : weight of the GraphVAE terms in stage II; 0 leaves them to stage I
-    causal_weight : λ; order : δ of the Rényi entropies
+    causal_weight : λ; renyi_order : δ of the Rényi entropies
     causal_effect : "cmi" for I(α;Y|β), "cmi_prediction" for I(α;Ŷ|β), "mi" for I(α;Y), None for none;
         independence : whether I(α;β) is minimised
-    learning_rate, weight_decay, batch_size : of Adam; mask_rate : how many times faster the subgraph and the
-        node vectors learn; averaging : factor by which the running average of the
+    learning_rate, weight_decay, batch_size : of Adam; mask_lr_factor : how many times faster the subgraph and
+        the node vectors learn; ema_decay : factor by which the running average of the
         weights, which is what is kept, forgets each step; 0 keeps the weights themselves
     class_weight : None, "balanced" or {label: weight}
     validation_fraction : share of graphs set aside in ``fit`` to choose the epoch; choose_by : "accuracy"
         there, then cross-entropy and price of edges, or "loss", these two alone; patience : epochs without
         a better one after which training ends, None for never
-    members : networks trained, whose probabilities and edge weights are averaged; each has validation graphs
-        of its own, unless ``fit`` is given an ``eval_set``, as `evaluate` gives it: then they share that
+    n_estimators : networks trained, whose probabilities and edge weights are averaged; each has validation
+        graphs of its own, unless ``fit`` is given an ``eval_set``, as `evaluate` gives it: they share that then
     checkpoint : file from which a killed ``fit`` goes on, written after every epoch
     device : "auto", "cpu" or "cuda"
     verbose : show a progress bar
@@ -121,7 +130,7 @@ class CIGNNClassifier(ExplainingClassifier):
         mask: str = "preset",
         keep: float | str = "preset",
         keep_anneal: float | str = "preset",
-        edge_price: float | str = "preset",
+        sparsity_weight: float | str = "preset",
         rest_weight: float | str = "preset",
         temperature: float | str = "preset",
         separate_products: bool | str = "preset",
@@ -130,20 +139,20 @@ class CIGNNClassifier(ExplainingClassifier):
         generative_epochs: int | str = "preset",
         reconstruction: float | str = "preset",
         causal_weight: float | str = "preset",
-        order: float | str = "preset",
+        renyi_order: float | str = "preset",
         causal_effect: str | None = "preset",
         independence: bool | str = "preset",
         learning_rate: float | str = "preset",
         weight_decay: float | str = "preset",
-        averaging: float | str = "preset",
+        ema_decay: float | str = "preset",
         batch_size: int | str = "preset",
         node_vectors: bool | str = "preset",
         choose_by: str = "preset",
-        mask_rate: float | str = "preset",
+        mask_lr_factor: float | str = "preset",
         patience: int | str | None = "preset",
         pricing: str = "preset",
         initial_noise: float | str = "preset",
-        members: int | str = "preset",
+        n_estimators: int | str = "preset",
         class_weight: Any = None,
         validation_fraction: float = 0.1,
         checkpoint: str | Path | None = None,
@@ -166,7 +175,7 @@ class CIGNNClassifier(ExplainingClassifier):
         self.mask = mask
         self.keep = keep
         self.keep_anneal = keep_anneal
-        self.edge_price = edge_price
+        self.sparsity_weight = sparsity_weight
         self.rest_weight = rest_weight
         self.temperature = temperature
         self.separate_products = separate_products
@@ -175,20 +184,20 @@ class CIGNNClassifier(ExplainingClassifier):
         self.generative_epochs = generative_epochs
         self.reconstruction = reconstruction
         self.causal_weight = causal_weight
-        self.order = order
+        self.renyi_order = renyi_order
         self.causal_effect = causal_effect
         self.independence = independence
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.averaging = averaging
+        self.ema_decay = ema_decay
         self.batch_size = batch_size
         self.node_vectors = node_vectors
         self.choose_by = choose_by
-        self.mask_rate = mask_rate
+        self.mask_lr_factor = mask_lr_factor
         self.patience = patience
         self.pricing = pricing
         self.initial_noise = initial_noise
-        self.members = members
+        self.n_estimators = n_estimators
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
         self.checkpoint = checkpoint
@@ -198,8 +207,8 @@ class CIGNNClassifier(ExplainingClassifier):
 
     # ---------------------------------------------------------------- fitting
 
-    def stands_for(self) -> dict[str, Any]:
-        """Return what is left to the preset and to "auto"; see `GraphClassifier.stands_for`."""
+    def resolved_defaults(self) -> dict[str, Any]:
+        """Return what is left to the preset and to "auto"; see `GraphClassifier.resolved_defaults`."""
         params = self.get_params(deep=False)
         out = {}
         for kind, aligned in (("aligned", True), ("other", False)):
@@ -238,7 +247,7 @@ class CIGNNClassifier(ExplainingClassifier):
         whole(settings, "batch_size", 1)
         if is_auto(settings["epochs"]):
             settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
-        for name in ("epochs", "members"):
+        for name in ("epochs", "n_estimators"):
             whole(settings, name, 1)
         for name in ("n_causal", "n_noncausal"):
             whole(settings, name, 1, WIDEST)
@@ -255,17 +264,19 @@ class CIGNNClassifier(ExplainingClassifier):
         within(settings, "dropout", 0, 1, include_low=True)
         within(settings, "keep", 0, 1)
         within(settings, "keep_anneal", 0, 1, include_low=True, include_high=True)
-        within(settings, "averaging", 0, 1, include_low=True)
+        within(settings, "ema_decay", 0, 1, include_low=True)
         within(settings, "learning_rate", 0, math.inf)
-        within(settings, "mask_rate", 0, math.inf)
+        within(settings, "mask_lr_factor", 0, math.inf)
         within(settings, "initial_noise", 0, math.inf)
         within(settings, "temperature", 0, math.inf)
         within(settings, "encoder_density", 0, 1, include_high=True, optional=True)
-        for name in ("weight_decay", "reconstruction", "causal_weight", "edge_price", "rest_weight"):
+        for name in ("weight_decay", "reconstruction", "causal_weight", "sparsity_weight", "rest_weight"):
             within(settings, name, 0, math.inf, include_low=True)
-        within(settings, "order", 0, math.inf)
-        if settings["order"] == 1:
-            raise ValueError(f"order must be positive and different from 1, got {settings['order']}.")
+        within(settings, "renyi_order", 0, math.inf)
+        if settings["renyi_order"] == 1:
+            raise ValueError(
+                f"renyi_order must be positive and different from 1, got {settings['renyi_order']}."
+            )
         return settings
 
     def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:
@@ -294,7 +305,9 @@ class CIGNNClassifier(ExplainingClassifier):
             return free_share(epoch, falls, settings["keep"]) if stochastic else None
 
         def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
-            return settings["edge_price"] * edge_information(out.edge_logits, out.edges, settings["keep"])
+            return settings["sparsity_weight"] * edge_information(
+                out.edge_logits, out.edges, settings["keep"]
+            )
 
         def begin() -> None:
             network.noisy = settings["train_encoder"]
@@ -314,7 +327,7 @@ class CIGNNClassifier(ExplainingClassifier):
             lambda batch, epoch: network.classification_losses(
                 batch, keep(epoch), settings["reconstruction"] > 0
             ),
-            {"classification": 1.0, "edges": settings["edge_price"], "rest": settings["rest_weight"]}
+            {"classification": 1.0, "edges": settings["sparsity_weight"], "rest": settings["rest_weight"]}
             | causal
             | dict.fromkeys(vae, settings["reconstruction"]),
             choose_from=min(epochs - 1, falls),
@@ -322,8 +335,8 @@ class CIGNNClassifier(ExplainingClassifier):
             patience=settings["patience"],
             price=price if stochastic else None,
             begin=begin,
-            fast=mask if settings["mask_rate"] != 1 else (),
-            fast_rate=settings["mask_rate"],
+            fast=mask if settings["mask_lr_factor"] != 1 else (),
+            fast_rate=settings["mask_lr_factor"],
             optional=tuple(causal),
         )
         return [first, second]

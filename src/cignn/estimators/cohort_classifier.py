@@ -76,8 +76,8 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
         steps += [("classifier", self.classifier or CIGNNClassifier())]
         return Pipeline([(name, clone(step)) for name, step in steps])
 
-    def stands_for(self) -> dict[str, Any]:
-        """Return the steps that are not given; see `GraphClassifier.stands_for`."""
+    def resolved_defaults(self) -> dict[str, Any]:
+        """Return the steps that are not given; see `GraphClassifier.resolved_defaults`."""
         return {name: step for name, step in self.pipeline().steps if getattr(self, name) is None}
 
     def fit(self, X: Cohort, y: Sequence | np.ndarray | None = None) -> Self:

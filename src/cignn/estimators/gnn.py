@@ -12,7 +12,7 @@ from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.settings import gnn_settings
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
-from cignn.nn.gnn import GNN
+from cignn.nn.classifiers import GNN
 
 
 class GNNClassifier(NeuralGraphClassifier):
@@ -26,7 +26,7 @@ class GNNClassifier(NeuralGraphClassifier):
     density : share of strongest edges the network looks at, None for all, "auto" for a tenth of aligned
         graphs and all of others: on a complete graph every node would get nearly the same embedding
     epochs : "auto" for about 3000 steps, but at least 60 and at most 200 epochs
-    learning_rate, weight_decay, batch_size : of Adam; averaging : factor by which the running average of the
+    learning_rate, weight_decay, batch_size : of Adam; ema_decay : factor by which the running average of the
         weights, which is what is kept, forgets each step; 0 keeps the weights themselves
     class_weight : None, "balanced" or {label: weight}
     validation_fraction : share of graphs set aside in ``fit`` to choose the epoch
@@ -56,7 +56,7 @@ class GNNClassifier(NeuralGraphClassifier):
         epochs: int | str = "auto",
         learning_rate: float = 1e-3,
         weight_decay: float = 5e-4,
-        averaging: float = 0.99,
+        ema_decay: float = 0.99,
         batch_size: int = 32,
         class_weight: Any = None,
         validation_fraction: float = 0.1,
@@ -74,7 +74,7 @@ class GNNClassifier(NeuralGraphClassifier):
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.averaging = averaging
+        self.ema_decay = ema_decay
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cignn._words import nearest
+from cignn._checks import nearest
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier

@@ -10,9 +10,8 @@ from typing import Any
 from torch import nn
 
 from cignn._checks import WIDEST
-from cignn.estimators.explaining import ExplainingClassifier
-from cignn.estimators.presets import whole, within
-from cignn.estimators.settings import gnn_settings
+from cignn.estimators.base import ExplainingClassifier
+from cignn.estimators.settings import gnn_settings, whole, within
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
 from cignn.nn.sib import SIB
@@ -33,7 +32,7 @@ class SIBClassifier(ExplainingClassifier):
     inner_steps : steps of the discriminator that estimates I(G; G_sub), before each step of the network;
         inner_learning_rate : of its Adam; discriminator_hidden : its width
     epochs : "auto" for about 3000 steps, but at least 60 and at most 200 epochs
-    learning_rate, weight_decay, batch_size : of Adam; averaging : factor by which the running average of the
+    learning_rate, weight_decay, batch_size : of Adam; ema_decay : factor by which the running average of the
         weights, which is what is kept, forgets each step; 0 keeps the weights themselves
     class_weight : None, "balanced" or {label: weight}
     validation_fraction : share of graphs set aside in ``fit`` to choose the epoch
@@ -67,7 +66,7 @@ class SIBClassifier(ExplainingClassifier):
         epochs: int | str = "auto",
         learning_rate: float = 1e-3,
         weight_decay: float = 5e-4,
-        averaging: float = 0.99,
+        ema_decay: float = 0.99,
         batch_size: int = 32,
         class_weight: Any = None,
         validation_fraction: float = 0.1,
@@ -89,7 +88,7 @@ class SIBClassifier(ExplainingClassifier):
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.averaging = averaging
+        self.ema_decay = ema_decay
         self.batch_size = batch_size
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cignn._progress import progress_bar
 from cignn.estimators.checkpoint import Checkpoint, State
 from cignn.graphs import GraphBatch, GraphSet
 
@@ -94,10 +96,10 @@ class RunningAverage:
         self._counts = [pair for pair in pairs if not pair[0].is_floating_point()]
 
     @torch.no_grad()
-    def follow(self, averaging: float) -> None:
-        """Move a step towards the network, forgetting the past by the factor ``averaging``."""
+    def follow(self, ema_decay: float) -> None:
+        """Move a step towards the network, forgetting the past by the factor ``ema_decay``."""
         mine, theirs = zip(*self._moving, strict=True)
-        torch._foreach_lerp_(mine, theirs, 1 - averaging)
+        torch._foreach_lerp_(mine, theirs, 1 - ema_decay)
         for count, new in self._counts:
             count.copy_(new)
 
@@ -110,13 +112,13 @@ def train(
     *,
     learning_rate: float,
     weight_decay: float,
-    averaging: float = 0.0,
+    ema_decay: float = 0.0,
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
 ) -> State:
     """Train ``network`` through all stages and leave it with the weights of the chosen epoch.
 
-    What is validated and kept is a running average of the weights that forgets by the factor ``averaging``
+    What is validated and kept is a running average of the weights that forgets by the factor ``ema_decay``
     each step; 0 means the weights themselves. A stage begins where the averaged weights of the one before
     ended, so that what it does not train stays as it is. Ctrl-C ends the training and keeps the best weights
     so far.
@@ -144,7 +146,7 @@ def train(
                 pending.restore(optimiser, fresh=epoch == 0)
                 pending = None
             started = time.perf_counter()
-            losses = _train_epoch(network, average, stage, epoch, training, optimiser, averaging, state)
+            losses = _train_epoch(network, average, stage, epoch, training, optimiser, ema_decay, state)
             scores = evaluate(average.network, validation, stage.price)
             row = {"epoch": done + 1, "stage": stage.name, **losses}
             row |= {f"{VALIDATION}{name}": value for name, value in scores.items()}
@@ -204,7 +206,7 @@ def _train_epoch(
     epoch: int,
     data: Data,
     optimiser: torch.optim.Optimizer,
-    averaging: float,
+    ema_decay: float,
     state: State,
 ) -> dict[str, float]:
     """One pass over the training graphs; returns the mean of every named term over the graphs it is of."""
@@ -215,7 +217,7 @@ def _train_epoch(
     for batch in data.batches(shuffle=True):
         losses = gradient_step(stage, epoch, batch, optimiser)
         state.steps += 1
-        average.follow(min(averaging, state.steps / (state.steps + WARM_UP)))
+        average.follow(min(ema_decay, state.steps / (state.steps + WARM_UP)))
         unusable = _unusable(stage, losses)
         skipped += len(unusable)
         for name, value in losses.items():
@@ -314,3 +316,24 @@ def _choose(state: State, network: nn.Module, stage: Stage, epoch: int, scores: 
 def _cost(scores: dict[str, Any], prefix: str = "") -> float:
     """What validation graphs cost: cross-entropy and price."""
     return scores[f"{prefix}loss"] + scores[f"{prefix}price"]
+
+
+Told = Callable[[int, dict[str, Any]], None]  # told the member trained and what was measured in its epoch
+
+
+@contextmanager
+def training_progress(verbose: int, members: int = 1) -> Iterator[Told | None]:
+    """Yield what `train` tells its epochs to: a bar with time left and the last scores, or nothing."""
+    if not verbose:
+        yield None
+        return
+    with progress_bar("{task.fields[note]}", period=30) as bar:
+        task = bar.add_task("training", total=None, note="")
+
+        def show(member: int, row: dict[str, Any]) -> None:
+            note = f"loss {row['loss']:.3f}, validation accuracy {row['validation_accuracy']:.3f}"
+            name = row["stage"] if members == 1 else f"{row['stage']} {member + 1}/{members}"
+            done = member * row["epochs"] + row["epoch"]  # an early end of a member shows as a leap
+            bar.update(task, completed=done, total=members * row["epochs"], description=name, note=note)
+
+        yield show

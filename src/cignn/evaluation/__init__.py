@@ -1,23 +1,24 @@
 """How good a classifier and its explanations are."""
 
-from cignn.evaluation.audit import audit
+from cignn.evaluation.audit import Audit, Finding, audit, brief
 from cignn.evaluation.classification import (
     calibration_curve,
     classification_scores,
     expected_calibration_error,
     positive_class,
 )
-from cignn.evaluation.consistency import (
+from cignn.evaluation.explanation import (
     Agreement,
     PermutationCheck,
     agreement,
     agreement_table,
+    explanation_roc_auc,
     label_permutation_check,
+    precision_at_k,
     rank_correlation,
     stability,
     top_overlap,
 )
-from cignn.evaluation.explanation import explanation_roc_auc, precision_at_k
 from cignn.evaluation.faithfulness import (
     ExplanationCurve,
     Fidelity,
@@ -25,11 +26,10 @@ from cignn.evaluation.faithfulness import (
     characterisation_score,
     explanation_accuracy,
     fidelity,
-    heaviest_edges,
     removal_curve,
     sparsity,
+    top_edge_masks,
 )
-from cignn.evaluation.findings import Audit, Finding, brief
 from cignn.evaluation.protocols import PROTOCOLS, Holdout, KFold, LeaveOneSiteOut, Split, make_protocol
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
@@ -87,7 +87,6 @@ __all__ = [
     "explanation_roc_auc",
     "fidelity",
     "friedman_test",
-    "heaviest_edges",
     "label_permutation_check",
     "make_protocol",
     "nemenyi_test",
@@ -102,5 +101,6 @@ __all__ = [
     "sparsity",
     "stability",
     "summary",
+    "top_edge_masks",
     "top_overlap",
 ]

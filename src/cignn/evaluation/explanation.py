@@ -1,13 +1,25 @@
-"""Explanations against known truth: are the heavy edges the ones that made the class?"""
+"""Scores of explanations: against known edges, between folds and seeds, and between subjects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
+from cignn._checks import whole
+from cignn._random import as_random_state
+from cignn.evaluation.faithfulness import edge_ranks
 from cignn.explanations import Explanations
+from cignn.graphs import GraphSet
+
+if TYPE_CHECKING:
+    from cignn.explainers import Explainer
 
 
 def explanation_roc_auc(explanations: Explanations, truth: Sequence[np.ndarray] | None = None) -> np.ndarray:
@@ -57,3 +69,159 @@ def _edges_with_truth(
         if marked.shape != (ex.n_nodes, ex.n_nodes):
             raise ValueError(f"truth of graph {i} must be {(ex.n_nodes, ex.n_nodes)}, got {marked.shape}.")
         yield ex.edge_weights, marked[source, target] | marked[target, source]
+
+
+class Agreement(NamedTuple):
+    """(g,) rank correlation of all edge weights and overlap of the heaviest edges."""
+
+    rank_correlation: np.ndarray
+    top_overlap: np.ndarray
+
+
+class PermutationCheck(NamedTuple):
+    """Explanations of a model beside those of one trained on permuted labels.
+
+    agreement : of the two; roc_auc, permuted_roc_auc : (g,) against the edge truth, None without one. Good
+    explanations agree little with those of the permuted model and lie well above its area.
+    """
+
+    agreement: Agreement
+    roc_auc: np.ndarray | None
+    permuted_roc_auc: np.ndarray | None
+
+
+def rank_correlation(first: Explanations, second: Explanations) -> np.ndarray:
+    """(g,) Spearman correlation of the edge weights of each graph; NaN where one of them is constant."""
+    _check_same_graphs(first, second)
+    pairs = zip(first.edge_weights, second.edge_weights, strict=True)
+    return np.array([_correlation(rankdata(a), rankdata(b)) for a, b in pairs])
+
+
+def top_overlap(first: Explanations, second: Explanations, k: int = 10) -> np.ndarray:
+    """(g,) share of the k heaviest edges of one that are among those of the other; NaN without edges.
+
+    Graphs with fewer than k edges count half of theirs: all would always overlap.
+    """
+    whole("k", k, 1)
+    _check_same_graphs(first, second)
+    counts = first.graphs.n_edges
+    places = np.where(counts > k, k, (counts + 1) // 2)
+    inside = [edge_ranks(ex) < np.repeat(places, counts) for ex in (first, second)]
+    graph = np.repeat(np.arange(len(counts)), counts)
+    shared = np.bincount(graph, inside[0] & inside[1], minlength=len(counts))
+    return np.divide(shared, places, out=np.full(len(counts), np.nan), where=places > 0)
+
+
+def agreement(first: Explanations, second: Explanations, k: int = 10) -> Agreement:
+    """How much two explanations of the same graphs agree, graph by graph."""
+    return Agreement(rank_correlation(first, second), top_overlap(first, second, k))
+
+
+def agreement_table(explanations: Mapping[str, Explanations], k: int = 10) -> pd.DataFrame:
+    """One row per pair of explainers: first, second, rank_correlation, top_overlap, means over graphs."""
+    rows = []
+    for a, b in combinations(explanations, 2):
+        both = agreement(explanations[a], explanations[b], k)
+        rows.append((a, b, _mean(both.rank_correlation), _mean(both.top_overlap)))
+    return pd.DataFrame(rows, columns=["first", "second", *Agreement._fields])
+
+
+def stability(runs: Sequence[Explanations]) -> np.ndarray:
+    """(g,) mean rank correlation of one graph's weights over all pairs of runs (seeds, folds).
+
+    runs : explanations of the same graphs by models trained apart. A constant mask correlates with nothing
+    and counts as 0.
+    """
+    if len(runs) < 2:
+        raise ValueError(f"stability needs at least two runs, got {len(runs)}.")
+    for other in runs[1:]:
+        _check_same_graphs(runs[0], other)
+    out = np.empty(len(runs[0]))
+    for i in range(len(out)):
+        ranks = [rankdata(run.edge_weights[i]) for run in runs]
+        out[i] = np.mean([np.nan_to_num(_correlation(a, b)) for a, b in combinations(ranks, 2)])
+    return out
+
+
+def label_permutation_check(
+    estimator: Any,
+    graphs: GraphSet,
+    explained: GraphSet | None = None,
+    *,
+    explainer: Explainer | None = None,
+    y: np.ndarray | None = None,
+    k: int = 10,
+    random_state: Any = 0,
+) -> PermutationCheck:
+    """Train a clone on permuted labels and compare its explanations with the estimator's own.
+
+    estimator : fitted on ``graphs``; explained : graphs to explain, by default the same; explainer : by
+    default the estimator's own ``explain``; y : labels to permute, by default those of the graphs. All graphs
+    of a subject (``meta["subject"]``) that share a label get the same one.
+    """
+    from cignn.explainers import make_explainer
+
+    labels = graphs.y if y is None else np.asarray(y)
+    if labels is None:
+        raise ValueError("the graphs carry no labels to permute; pass y.")
+    explained = graphs if explained is None else explained
+    explainer = make_explainer("built-in") if explainer is None else explainer
+    own = clone(explainer).fit(estimator, graphs).explain(explained)  # says first what does not fit
+    shuffled = _permuted(labels, graphs.meta.get("subject"), as_random_state(random_state))
+    blind = clone(estimator).fit(graphs, shuffled)
+    permuted = clone(explainer).fit(blind, graphs).explain(explained)
+    areas = [None, None] if explained.edge_truth is None else map(explanation_roc_auc, (own, permuted))
+    return PermutationCheck(agreement(own, permuted, k), *areas)
+
+
+def _permuted(labels: np.ndarray, subjects: np.ndarray | None, random: np.random.RandomState) -> np.ndarray:
+    """(g,) labels permuted over subjects: scans of one subject that share a label move together.
+
+    Only subjects with as many scans of a label exchange theirs, so that the classes keep their sizes.
+    """
+    labels = np.asarray(labels)
+    if subjects is None or len(np.unique(subjects)) == len(labels):
+        return random.permutation(labels)
+    pairs = pd.DataFrame({"subject": np.asarray(subjects).astype(str), "label": labels.astype(str)})
+    of_scan = pairs.groupby(["subject", "label"], sort=False).ngroup().to_numpy()
+    _, first, sizes = np.unique(of_scan, return_index=True, return_counts=True)
+    new = labels[first]
+    for size in np.unique(sizes):
+        new[sizes == size] = random.permutation(new[sizes == size])
+    return new[of_scan]
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Pearson correlation; NaN where either is constant."""
+    if len(a) < 2:
+        return np.nan
+    a, b = a - a.mean(), b - b.mean()
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale > 0 else np.nan
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values[~np.isnan(values)].mean()) if not np.isnan(values).all() else np.nan
+
+
+def _check_same_graphs(first: Explanations, second: Explanations) -> None:
+    if len(first) != len(second):
+        raise ValueError(f"explanations must be of the same graphs, got {len(first)} and {len(second)}.")
+    a, b = first.graphs, second.graphs
+    if a is b:
+        return
+    for i in range(len(a)):
+        if a.n_edges[i] != b.n_edges[i]:
+            difference = f"has {a.n_edges[i]} edges in one and {b.n_edges[i]} in the other"
+        elif not np.array_equal(a.edges(i), b.edges(i)):
+            difference = "has other edges in one than in the other"
+        elif _subject(a, i) != _subject(b, i) and None not in (_subject(a, i), _subject(b, i)):
+            difference = f"is of {_subject(a, i)} in one and of {_subject(b, i)} in the other"
+        else:
+            continue
+        raise ValueError(f"explanations must be of the same graphs, graph {i} {difference}.")
+
+
+def _subject(graphs: GraphSet, i: int) -> str | None:
+    """Whose graph it is, where that is known."""
+    return str(graphs.meta["subject"][i]) if "subject" in graphs.meta else None

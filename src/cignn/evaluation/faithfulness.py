@@ -60,7 +60,7 @@ class RemovalCurve(NamedTuple):
 # ------------------------------------------------------------------ what is kept
 
 
-def heaviest_edges(explanations: Explanations, share: float) -> list[np.ndarray]:
+def top_edge_masks(explanations: Explanations, share: float) -> list[np.ndarray]:
     """One bool mask per graph: its ⌈share · edges⌉ heaviest, aligned with ``graphs.edges(i)``.
 
     Which of equally heavy edges stay is decided by a fixed scramble of their node numbers: the same in every
@@ -138,7 +138,7 @@ def fidelity(
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}.")
-    graphs, keep = _some(explanations), heaviest_edges(explanations, share)
+    graphs, keep = _some(explanations), top_edge_masks(explanations, share)
     before = _ask(classifier, graphs)
     rest = _ask(classifier, graphs.with_edges([~mask for mask in keep]))
     alone = _ask(classifier, graphs.with_edges(keep))

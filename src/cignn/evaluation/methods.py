@@ -177,9 +177,9 @@ def plain(value: Any) -> Any:
         return f"{value.__module__}.{value.__qualname__}"
     if hasattr(value, "get_params"):
         params = {k: v for k, v in value.get_params(deep=False).items() if k not in RUNNING}
-        meant = plain(value.stands_for()) if hasattr(value, "stands_for") else {}
+        meant = plain(value.resolved_defaults()) if hasattr(value, "resolved_defaults") else {}
         described = {"class": plain(type(value)), "params": plain(params)}
-        return described | ({"stands_for": meant} if meant else {})
+        return described | ({"resolved_defaults": meant} if meant else {})
     return {"class": plain(type(value)), "content": content_hash(value)}
 
 

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from cignn._checks import number, whole
-from cignn._words import name_some, nearest
+from cignn._checks import name_some, nearest, number, whole
 from cignn.datasets.tables import MISSING
 from cignn.estimators.subjects import classes_of, strata_of
 

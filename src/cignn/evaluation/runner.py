@@ -21,9 +21,8 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from cignn._progress import progress_bar
 from cignn.datasets import Cohort
-from cignn.evaluation.audit import audit
+from cignn.evaluation.audit import audit, brief
 from cignn.evaluation.classification import METRICS, OF_POSITIVE, positive_class
-from cignn.evaluation.findings import brief
 from cignn.evaluation.methods import (
     Methods,
     digest,
@@ -170,7 +169,9 @@ def plan(
             if name in grids:
                 tried = [plain(with_settings(estimator, one)) for one in grids[name]]
                 settings["search"] = [plain(grids[name]), search_metric, protocol.inner]
-                if "stands_for" in json.dumps(tried):  # words such as "preset" may be among what is tried
+                if "resolved_defaults" in json.dumps(
+                    tried
+                ):  # words such as "preset" may be among what is tried
                     settings["search"].append(tried)
                 if counted != usual and search_metric in OF_POSITIVE:  # other settings may be chosen
                     settings["search"].append({"positive": plain(counted)})

@@ -15,7 +15,7 @@ from scipy import stats
 
 from cignn._checks import number, whole
 from cignn.evaluation.classification import METRICS, OF_POSITIVE
-from cignn.evaluation.mixtures import POSITIVE, refuse_mixtures
+from cignn.evaluation.probes import POSITIVE, refuse_mixtures
 
 DIGITS = 12  # to which scores are compared: means of the same numbers in another order are ties
 BLOCK = ("data", "protocol", "split", "seed")

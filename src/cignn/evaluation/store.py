@@ -23,7 +23,7 @@ import pandas as pd
 
 from cignn._files import unwritten
 from cignn.evaluation.methods import digest
-from cignn.evaluation.mixtures import SETTINGS
+from cignn.evaluation.probes import SETTINGS
 from cignn.evaluation.store_file import (
     BROKEN,
     FORMAT,

@@ -1,6 +1,6 @@
 """Explainers of graph classifiers, one interface, and the one result type they share."""
 
-from cignn._words import nearest
+from cignn._checks import nearest
 from cignn.explainers.base import Explainer, NetworkExplainer
 from cignn.explainers.gnn_explainer import GNNExplainer
 from cignn.explainers.orphicx import InformationFlow, OrphicX

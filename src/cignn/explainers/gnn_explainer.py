@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cignn.explainers.base import NetworkExplainer, check_params
-from cignn.explainers.edges import EdgeBatch
+from cignn.explainers.base import EdgeBatch, NetworkExplainer, check_params
 
 
 class GNNExplainer(NetworkExplainer):

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cignn._random import torch_seed
-from cignn.estimators.presets import choice, widths
-from cignn.explainers.base import NetworkExplainer, check_params, device_of, frozen
-from cignn.explainers.edges import EdgeBatch
+from cignn.estimators.settings import choice, widths
+from cignn.explainers.base import EdgeBatch, NetworkExplainer, check_params, device_of, frozen
 from cignn.explainers.gnn_explainer import binary_entropy
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn import LAYERS, GraphEncoder, InnerProduct, Latent

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cignn._checks import shown
-from cignn.explainers.base import NetworkExplainer, check_params, frozen
-from cignn.explainers.edges import EdgeBatch
+from cignn.explainers.base import EdgeBatch, NetworkExplainer, check_params, frozen
 from cignn.graphs import GraphSet
 
 DISTANCE = 0.01  # of the uniform draws from 0 and 1: no edge is drawn for sure

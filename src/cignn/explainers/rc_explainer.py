@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cignn._checks import choice
-from cignn.explainers.addition import Policy, Problem
-from cignn.explainers.base import NetworkExplainer, check_params, frozen
-from cignn.explainers.edges import EdgeBatch
+from cignn.explainers.base import EdgeBatch, NetworkExplainer, check_params, frozen
+from cignn.explainers.references import Policy, Problem
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cignn.explainers.base import ADVICE, Explainer, NetworkExplainer, has_network
-from cignn.explainers.edges import EdgeBatch
+from cignn.explainers.base import ADVICE, EdgeBatch, Explainer, NetworkExplainer, has_network
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
+from cignn.nn import GraphModel
 
 CHUNK = 256  # graphs at a time
 ROUNDING = 1e-7  # slopes of the log-odds that are nothing but rounding error
@@ -95,3 +97,91 @@ class GradientExplainer(NetworkExplainer):
         odds = logits[chosen] - logits.masked_fill(chosen, -torch.inf).logsumexp(1)
         (gradient,) = torch.autograd.grad(odds.sum(), weights)
         return edges.relative(gradient.abs(), ROUNDING)
+
+
+PASSES = 512  # subgraphs that go through the network together
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A batch whose edges stand in rows: there : (b, E) bool; slot : (e,) an edge's place in its row.
+
+    h : (b, n, d) node embeddings of the whole graphs; target : (b,) the class explained.
+    """
+
+    edges: EdgeBatch
+    there: Tensor
+    slot: Tensor
+    h: Tensor
+    target: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, edges: EdgeBatch, network: GraphModel) -> Problem:
+        """The problem of explaining the graphs of ``edges``."""
+        counts = torch.as_tensor(edges.counts, device=edges.graph.device)
+        slot = torch.arange(len(edges), device=counts.device) - edges.count(counts.cumsum(0) - counts)
+        there = torch.arange(max(1, int(counts.max())), device=counts.device) < counts[:, None]
+        batch = edges.batch
+        return cls(edges, there, slot, network.embed(batch), network.read(batch).argmax(1))
+
+    def flat(self, rows: Tensor) -> Tensor:
+        """(b, ..., E) → (..., e)."""
+        return rows[self.edges.graph, ..., self.slot].movedim(0, -1)
+
+    def padded(self, flat: Tensor, fill: float) -> Tensor:
+        """(e,) → (b, E)."""
+        rows = flat.new_full(self.there.shape, fill)
+        rows[self.edges.graph, self.slot] = flat
+        return rows
+
+    @torch.no_grad()
+    def log_prob(self, network: GraphModel, chosen: Tensor) -> Tensor:
+        """Log-probability of the target class from the chosen edges: (b, E) → (b,), (b, K, E) → (b, K)."""
+        batch = self.edges.batch
+        if chosen.ndim == 2:
+            return self.log_prob(network, chosen[:, None])[:, 0]
+        masks = self.flat(chosen.float())  # (K, e)
+        out = []
+        for part in masks.split(max(1, PASSES // len(batch))):
+            k = len(part)
+            many = replace(
+                batch,
+                x=batch.x.repeat(k, 1, 1),
+                adj=batch.adj.repeat(k, 1, 1),
+                mask=batch.mask.repeat(k, 1),
+                y=None,
+            )
+            logits = network.read(many, self.edges.dense(part).flatten(0, 1))
+            log_prob = F.log_softmax(logits, 1).view(k, len(batch), -1)
+            index = self.target.expand(k, -1).unsqueeze(-1)
+            out.append(log_prob.gather(2, index).squeeze(-1))
+        return torch.cat(out).T
+
+
+class Policy(nn.Module):
+    """Scores of edges, given the subgraph so far and the class."""
+
+    def __init__(self, n_in: int, n_classes: int, hidden: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(2 * n_in)
+        self.edge = nn.Linear(2 * n_in, hidden)
+        self.own = nn.Linear(hidden, hidden)
+        self.subgraph = nn.Linear(hidden, hidden, bias=False)
+        self.label = nn.Embedding(n_classes, hidden)
+        self.score = nn.Linear(hidden, 1)
+
+    def edges(self, problem: Problem) -> Tensor:
+        """(b, E, d) embeddings of edges, the same from either end."""
+        source, target = problem.edges.ends(problem.h)
+        z = torch.relu(self.edge(self.norm(torch.cat([source + target, source * target], 1))))
+        rows = z.new_zeros(*problem.there.shape, z.shape[1])
+        return rows.index_put((problem.edges.graph, problem.slot), z)
+
+    def scores(self, z: Tensor, chosen: Tensor, target: Tensor) -> Tensor:
+        """Logits of all edges, (b, ..., E); chosen : (b, ..., E), the subgraph so far."""
+        picked = chosen.to(z.dtype).view(len(z), -1, z.shape[1])  # (b, K, E)
+        subgraph = picked @ z / picked.sum(-1, keepdim=True).clamp(min=1)
+        state = self.subgraph(subgraph) + self.label(target)[:, None]  # (b, K, d)
+        out = self.score(torch.relu(self.own(z)[:, None] + state[:, :, None])).squeeze(-1)
+        return out.view(chosen.shape)

@@ -3,9 +3,8 @@
 Pure differentiable functions of tensors, batched over leading dimensions; tensors follow their inputs.
 """
 
-from cignn.information.donsker_varadhan import donsker_varadhan
 from cignn.information.gram import bandwidth, gaussian_gram, label_gram
-from cignn.information.hsic import hsic
+from cignn.information.independence import donsker_varadhan, hsic
 from cignn.information.renyi import (
     CausalTerms,
     causal_terms,

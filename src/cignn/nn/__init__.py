@@ -1,16 +1,13 @@
 """Networks: dense layers with edge weights, encoder, decoders, causal subgraph, classifiers, CI-GNN."""
 
+from cignn.nn.autoencoder import FeatureDecoder, GraphEncoder, InnerProduct, Latent
 from cignn.nn.ci_gnn import CIGNN, CIGNNOutput
-from cignn.nn.classifier import GraphNetwork
-from cignn.nn.decoders import FeatureDecoder, InnerProduct
+from cignn.nn.classifiers import GNN, GraphNetwork
 from cignn.nn.dir import DIR, DIROutput
-from cignn.nn.edge_scorer import EdgeScorer
-from cignn.nn.encoder import GraphEncoder, Latent, strongest_edges
-from cignn.nn.gnn import GNN
-from cignn.nn.layers import LAYERS, READOUTS, GATLayer, GCNLayer, GINLayer, NodeNorm
+from cignn.nn.layers import LAYERS, READOUTS, GATLayer, GCNLayer, GINLayer, NodeNorm, strongest_edges
 from cignn.nn.model import GraphModel, GraphOutput
 from cignn.nn.sib import SIB, SIBOutput
-from cignn.nn.subgraph import edge_information, sample_edges
+from cignn.nn.subgraph import EdgeScorer, edge_information, sample_edges
 
 __all__ = [
     "CIGNN",

@@ -11,11 +11,9 @@ from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
 from cignn.information import causal_terms, gaussian_gram, hsic, label_gram
-from cignn.nn.classifier import GraphNetwork
-from cignn.nn.decoders import FeatureDecoder, InnerProduct, Parts
-from cignn.nn.edge_network import EdgeNetwork
-from cignn.nn.encoder import GraphEncoder, Latent, strongest_edges
-from cignn.nn.layers import mean_readout, zero_padding
+from cignn.nn.autoencoder import FeatureDecoder, GraphEncoder, InnerProduct, Latent, Parts
+from cignn.nn.classifiers import EdgeNetwork, GraphNetwork
+from cignn.nn.layers import mean_readout, strongest_edges, zero_padding
 from cignn.nn.model import Explained, GraphModel, Losses
 from cignn.nn.subgraph import edge_use, sample_edges
 
@@ -87,7 +85,7 @@ class CIGNN(GraphModel):
         rest: bool = False,
         causal_effect: str | None = "cmi",
         independence: bool = True,
-        order: float = 1.01,
+        renyi_order: float = 1.01,
         pricing: str = "explained",
         n_nodes: int | None = None,
         node_vectors: bool = False,
@@ -101,7 +99,7 @@ class CIGNN(GraphModel):
         self.rest = rest
         self.causal_effect = causal_effect
         self.independence = independence
-        self.order = order
+        self.renyi_order = renyi_order
         self.pricing = pricing
         self.noisy = True
         self.encoder = GraphEncoder(
@@ -338,7 +336,7 @@ class CIGNN(GraphModel):
             else:
                 gram_y = label_gram(batch.y)  # type: ignore[arg-type]
             terms = causal_terms(
-                gram_alpha, gram_beta, gram_y, order=self.order, with_mi=self.causal_effect == "mi"
+                gram_alpha, gram_beta, gram_y, order=self.renyi_order, with_mi=self.causal_effect == "mi"
             )
             if self.independence:
                 losses["independence"] = terms.independence

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
-from cignn.nn.classifier import GraphNetwork
-from cignn.nn.edge_scorer import EdgeScorer
+from cignn.nn.classifiers import GraphNetwork
 from cignn.nn.model import GraphModel, Losses
+from cignn.nn.subgraph import EdgeScorer
 
 
 class DIROutput(NamedTuple):

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cignn.graphs import weight_threshold
+
 
 def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     """Set padded nodes of x : (b, n, d) to zero."""
@@ -158,3 +160,47 @@ READOUTS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {
     "mean": mean_readout,
     "max": max_readout,
 }
+
+
+def strongest_edges(
+    adj: Tensor, density: float, mask: Tensor | None = None, threshold: Tensor | None = None
+) -> Tensor:
+    """Keep, in each graph of adj : (b, n, n), the given share of node pairs with the largest |weight|.
+
+    mask : (b, n), True for real nodes: only pairs of these count; None when all are. threshold : (b,), the
+    `weight_threshold` of the graphs where it is known.
+    """
+    if threshold is None:
+        threshold = weight_threshold(adj, density, mask)
+    if not threshold.any():
+        return adj
+    return torch.where(adj.abs() >= threshold[:, None, None], adj, 0.0)
+
+
+class Pairs(nn.Module):
+    """From a symmetric matrix to its upper triangle and back, for matrices of ``n`` rows; no parameters."""
+
+    upper: Tensor  # (n (n - 1) / 2,) where the upper triangle stands in a flattened matrix
+    place: Tensor  # (n²,) which pair each cell of a matrix belongs to; 0 on the diagonal
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.n = n
+        row, column = torch.triu_indices(n, n, 1)
+        place = torch.zeros(n, n, dtype=torch.long)
+        place[row, column] = place[column, row] = torch.arange(len(row))
+        self.register_buffer("upper", row * n + column, persistent=False)
+        self.register_buffer("place", place.flatten(), persistent=False)
+
+    def __len__(self) -> int:
+        return len(self.upper)
+
+    def of(self, matrix: Tensor) -> Tensor:
+        """The upper triangle of (..., n, n), (..., n (n - 1) / 2)."""
+        return matrix.flatten(-2).index_select(-1, self.upper)
+
+    def matrix(self, values: Tensor) -> Tensor:
+        """The symmetric matrix (b, n, n), zero on the diagonal, of values : (b, n (n - 1) / 2)."""
+        flat = values.index_select(1, self.place)
+        flat[:, :: self.n + 1] = 0
+        return flat.view(len(values), self.n, self.n)

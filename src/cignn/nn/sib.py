@@ -16,7 +16,7 @@ from torch.func import functional_call
 
 from cignn.graphs import GraphBatch
 from cignn.information import donsker_varadhan
-from cignn.nn.classifier import GraphNetwork
+from cignn.nn.classifiers import GraphNetwork
 from cignn.nn.layers import mean_readout, zero_padding
 from cignn.nn.model import GraphModel, Losses
 

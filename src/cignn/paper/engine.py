@@ -9,13 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from cignn._checks import nearest
 from cignn._files import write_csv, write_text
-from cignn._words import nearest
-from cignn.paper.claims import judge
 from cignn.paper.data import load_sets
 from cignn.paper.measure import Origin, Run, measure
 from cignn.paper.spec import AXES, Spec, load_spec
-from cignn.paper.tables import markdown
+from cignn.paper.tables import judge, markdown
 
 SCALES = {"smoke": 1, "full": 3}  # runs; the paper has three
 STORE = Path("results") / "paper"

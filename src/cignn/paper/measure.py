@@ -23,7 +23,7 @@ from cignn.evaluation.methods import digest, plain
 from cignn.evaluation.runner import TaskFailedWarning
 from cignn.evaluation.statistics import nemenyi_test
 from cignn.evaluation.store import Store, versions
-from cignn.paper.methods import make_method, make_row_explainer, settings
+from cignn.paper.data import make_method, make_row_explainer, settings
 from cignn.paper.spec import Spec, load_spec
 
 OURS = ["data", "row", "metric", "value", "std", "runs"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from cignn._words import dashed, nearest
+from cignn._checks import dashed, nearest
 
 KINDS = ("statistics", "demographics", "classification", "explanation", "independence", "loso", "ranks")
 AXES = ("data", "row", "metric")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cignn.explanations import Explanation
-from cignn.report.edges import difference, heaviest_nodes, n_edges_at, names_of, strongest
-from cignn.report.legends import dress_bar, legend_columns, legend_height
+from cignn.report.labels import difference, n_edges_at, names_of, strongest, top_nodes
 from cignn.report.style import (
     INK,
     PAGE,
@@ -25,6 +24,7 @@ from cignn.report.style import (
     text_on,
     weight_colours,
 )
+from cignn.report.systems import dress_bar, legend_columns, legend_height
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -209,7 +209,7 @@ def _name_band(ax: Axes, name: str, middle: float, size: float, ink: str) -> Non
 
 def _label_ring(ax: Axes, ex: Explanation, angle: np.ndarray, n_labels: int, width: float) -> float:
     """Write names outwards along the radius; returns how far the drawing reaches."""
-    named = heaviest_nodes(ex, n_labels)
+    named = top_nodes(ex, n_labels)
     if not len(named):
         return 1.135
     size = float(np.clip(1.15 * width, 4.0, 5.5))

@@ -10,19 +10,14 @@ import numpy as np
 
 from cignn.datasets.atlas import Atlas
 from cignn.explanations import Explanation
-from cignn.report.edges import check_same_nodes, difference, heaviest_nodes, n_edges_at, strongest
-from cignn.report.labels import label_points
-from cignn.report.legends import (
-    DASHED,
-    OWN,
-    SHARED,
-    draw_scale,
-    draw_shared_legend,
-    draw_size_legend,
-    draw_system_legend,
-    legend_height,
+from cignn.report.labels import (
+    check_same_nodes,
+    difference,
+    label_points,
+    n_edges_at,
+    strongest,
+    top_nodes,
 )
-from cignn.report.regions import VIEW_NAMES, VIEWS, Regions, node_area, regions, seen
 from cignn.report.style import (
     INK,
     PAGE,
@@ -33,6 +28,22 @@ from cignn.report.style import (
     readable,
     save,
     weight_colours,
+)
+from cignn.report.systems import (
+    DASHED,
+    OWN,
+    SHARED,
+    VIEW_NAMES,
+    VIEWS,
+    Regions,
+    draw_scale,
+    draw_shared_legend,
+    draw_size_legend,
+    draw_system_legend,
+    legend_height,
+    node_area,
+    regions,
+    seen,
 )
 
 if TYPE_CHECKING:
@@ -281,7 +292,7 @@ def _label_nodes(axes: dict[str, Axes], ex: Explanation, nodes: Regions, n_label
     """Name each of the heaviest nodes once, in a view from its own side where there is one."""
     counts = n_edges_at(ex)
     by_view: dict[str, list[int]] = {}
-    for node in heaviest_nodes(ex, n_labels):
+    for node in top_nodes(ex, n_labels):
         within = [view for view in axes if seen(nodes.coordinates, view)[node]]
         beside = [view for view in within if view in "lr"] or within
         if beside:

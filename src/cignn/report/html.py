@@ -20,7 +20,7 @@ from cignn import __version__
 from cignn._files import write_text
 from cignn.datasets.atlas import SYSTEM_NAMES
 from cignn.evaluation.explanation import explanation_roc_auc
-from cignn.report.embedding import BUDGET, group_of, group_payload, packed, records
+from cignn.report.graphs import BUDGET, group_of, group_payload, packed, records
 from cignn.report.performance import (
     NAMES,
     MethodTable,

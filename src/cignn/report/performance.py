@@ -19,7 +19,7 @@ from cignn.evaluation.classification import (
     counted_by,
     weighted_scores,
 )
-from cignn.evaluation.mixtures import refuse_mixtures
+from cignn.evaluation.probes import refuse_mixtures
 from cignn.evaluation.resampling import Part, mean_scores
 from cignn.evaluation.statistics import corrected_interval
 from cignn.evaluation.tasks import MissingTask

@@ -18,13 +18,13 @@ from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.evaluation.audit import Audit
 from cignn.evaluation.classification import positive_class
 from cignn.evaluation.faithfulness import edge_ranks, probabilities_without
-from cignn.evaluation.findings import Audit
 from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
-from cignn.nn.committee import Committee
+from cignn.nn.model import Ensemble
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)  # of a graph's edges taken away
 
@@ -46,7 +46,7 @@ class ReportData:
 
     explanations : of g graphs, with their names, labels (y), sites (groups) and subjects (meta)
     classes : (k,) labels the model knows; class_names : label → what readers call it
-    probabilities : (g, k); member_probabilities : (m, g, k) of each member of a committee, or None
+    probabilities : (g, k); member_probabilities : (m, g, k) of each member of a ensemble, or None
     removal : what becomes of the decision without the heaviest edges, or None
     held_out : (g,) bool, graphs the model was not trained on, or None where that is not known; only these
         are scored. trained_on : whether the model was trained on exactly these graphs
@@ -261,9 +261,9 @@ def report_of(
 
 
 def member_probabilities(classifier: Any, graphs: GraphSet) -> np.ndarray | None:
-    """(m, g, k) what each member of a committee says by itself; None where there is no committee."""
+    """(m, g, k) what each member of a ensemble says by itself; None where there is no ensemble."""
     network = getattr(classifier, "network_", None)
-    if not isinstance(network, Committee):
+    if not isinstance(network, Ensemble):
         return None
     said = []
     for member in network.members:
@@ -336,7 +336,7 @@ def _facts(classifier: Any, digest: str | None) -> dict[str, Any]:
     if digest is not None:
         facts["fingerprint of the training data"] = digest
     if getattr(classifier, "best_epoch_", None) is not None:
-        chosen = np.atleast_1d(classifier.best_epoch_)  # one per network of a committee
+        chosen = np.atleast_1d(classifier.best_epoch_)  # one per network of a ensemble
         facts["epoch chosen on validation data"] = ", ".join(map(str, chosen))
     versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
     return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
+
 COLUMN, PAGE = 3.5, 7.2  # inches: one column, and the width of the page
 FORMATS = (".pdf", ".svg", ".eps", ".png", ".jpg", ".tif")
 DPI = 300

@@ -49,7 +49,7 @@ function subjectTable() {
   columns.push({ label: two ? `probability of ${REPORT.classes[REPORT.positive]}` : "its probability", numeric: true, value: chance, cell: (i) => bar(chance(i)) });
   if (SUBJECTS.members) {
     const said = (i) => SUBJECTS.members[i].map((member) => (two ? member[REPORT.positive] : member[SUBJECTS.predicted[i]]));
-    columns.push({ label: "range of members", numeric: true, value: (i) => Math.max(...said(i)) - Math.min(...said(i)), note: "largest minus least probability in the committee" });
+    columns.push({ label: "range of members", numeric: true, value: (i) => Math.max(...said(i)) - Math.min(...said(i)), note: "largest minus least probability in the ensemble" });
   }
   if (SUBJECTS.held_out) columns.push({ label: "trained on", value: (i) => (SUBJECTS.held_out[i] ? "no" : "yes") });
   const rows = Array.from(names.keys());

@@ -46,7 +46,7 @@ function factsOf(i) {
 function probabilitySection(i) {
   const members = SUBJECTS.members && SUBJECTS.members[i];
   const out = element("section", { "aria-label": "Probability" }, element("h3", {}, "Probability"), probabilityBars(REPORT.classes, SUBJECTS.probability[i], members));
-  if (members) out.append(element("p", { class: "quiet" }, `Dots are the ${members.length} networks of the committee, trained apart; the interval is their range.`));
+  if (members) out.append(element("p", { class: "quiet" }, `Dots are the ${members.length} networks of the ensemble, trained apart; the interval is their range.`));
   const words = calibrationWords(i);
   if (words) out.append(element("p", { class: "quiet" }, words));
   if (SUBJECTS.held_out ? !SUBJECTS.held_out[i] : REPORT.trained_on) {

@@ -1,7 +1,10 @@
-"""Hilbert-Schmidt independence criterion: a check of independence that shares nothing with the entropies."""
+"""Measures of dependence without entropies: HSIC and the Donsker-Varadhan bound."""
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
 
 from cignn.information.gram import check_grams
@@ -32,3 +35,16 @@ def _centred(gram: Tensor) -> Tensor:
     rows = gram.mean(-1, keepdim=True)
     columns = gram.mean(-2, keepdim=True)
     return gram - rows - columns + rows.mean(-2, keepdim=True)
+
+
+def donsker_varadhan(scores: Tensor) -> Tensor:
+    """I(U; V) ≥ E_joint[T] − log E_marginal[exp T], in nats: large when T tells true pairs from false ones.
+
+    scores : (b, b), T(u_i, v_j); pairs that belong together stand on the diagonal, all others are taken as
+    draws from the product of the marginals. Returns a scalar; 0 for a T that cannot tell, and for b = 1.
+    """
+    b = len(scores)
+    if b < 2:
+        return scores.sum() * 0
+    off = scores.masked_fill(torch.eye(b, dtype=torch.bool, device=scores.device), -torch.inf)
+    return scores.diagonal().mean() - (off.flatten().logsumexp(0) - math.log(b * (b - 1)))

@@ -1,0 +1,298 @@
+"""Figures of systems and regions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cignn.datasets.atlas import Atlas, aal116
+from cignn.explanations import Explanation, Explanations
+from cignn.report.labels import names_of
+from cignn.report.style import (
+    COLUMN,
+    EMPTY,
+    INK,
+    QUIET,
+    RULE,
+    cell_colours,
+    difference_colours,
+    house_style,
+    in_order,
+    new_figure,
+    save,
+    signed_number,
+    system_colours,
+    text_on,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap, Normalize
+    from matplotlib.figure import Figure
+
+
+def draw_system_matrix(
+    values: pd.DataFrame | Explanation | Explanations,
+    *,
+    other: pd.DataFrame | Explanation | Explanations | None = None,
+    colours: str | Mapping[str, str] = "safe",
+    title: str | None = None,
+    label: str = "mean edge weight",
+    width: float = COLUMN,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw the system × system matrix of an explanation, or of two groups' difference, with its numbers.
+
+    Parameters
+    ----------
+    values : an explanation, or a square table such as ``explanations.by_system()``; NaN where no edge joins
+        two systems
+    other : the same of another group; then values − other is drawn, in diverging colours
+    colours : of the systems beside the names: "safe", "paper" or a dict system → colour
+    title, label, width : of the figure; what the numbers are; inches
+    path : where to save it; .pdf, .svg, .png …, or no ending for .pdf and .png
+    """
+    from matplotlib.colors import Normalize
+
+    table = _system_table(values)
+    signed = other is not None
+    if other is not None:
+        minus = _system_table(other)
+        if set(minus.index) != set(table.index):
+            odd = sorted(set(minus.index) ^ set(table.index))
+            raise ValueError(f"both tables must have the same systems; {', '.join(odd)} is in one only.")
+        table = table - minus.loc[table.index, table.columns]
+        label = f"difference of {label}"
+    cells = table.to_numpy(float)
+    largest = np.nanmax(np.abs(cells), initial=0.0) or 1.0
+    norm = Normalize(-largest if signed else min(0.0, np.nanmin(cells, initial=0.0)), largest)
+    cmap = difference_colours() if signed else cell_colours()
+    n, digits = len(table), int(np.clip(np.ceil(-np.log10(largest)) + 1, 2, 4))
+    with house_style():
+        figure = new_figure(width, width * 1.08 + (0.2 if title else 0))
+        ax = figure.add_subplot(label="matrix")
+        ax.set_facecolor(EMPTY)
+        image = ax.imshow(np.ma.masked_invalid(cells), cmap=cmap, norm=norm)
+        cell = 72 * 0.86 * width / n  # points
+        size = min(6.5, cell / 2.6)
+        for i, j in np.ndindex(n, n):
+            if np.isfinite(cells[i, j]):
+                text = signed_number(cells[i, j], digits) if signed else f"{cells[i, j]:.{digits}f}"
+                text = text.replace("0.", ".", 1)
+                ax.text(
+                    j,
+                    i,
+                    text,
+                    ha="center",
+                    va="center",
+                    fontsize=size,
+                    color=text_on(cmap(norm(cells[i, j]))),
+                )
+        ax.set_xticks(range(n), table.columns, rotation=0 if n <= 12 else 90)
+        ax.set_yticks(range(n), table.index)
+        ax.xaxis.tick_top()
+        ax.tick_params(length=0)
+        ax.tick_params(axis="x", pad=1.2 + 0.29 * cell)  # room for the chips
+        ax.tick_params(axis="y", pad=1.2 + 0.29 * cell)
+        ax.spines[:].set_visible(False)
+        ax.set_xticks(np.arange(n + 1) - 0.5, minor=True)
+        ax.set_yticks(np.arange(n + 1) - 0.5, minor=True)
+        ax.grid(which="minor", color="white", lw=0.8)
+        ax.tick_params(which="minor", length=0)
+        own = system_colours(table.index, colours)
+        for i, system in enumerate(table.index):  # a chip of the system's colour beside each name
+            for corner in ((-0.78, i - 0.4), (i - 0.4, -0.78)):
+                size_ = (0.18, 0.8) if corner[0] == -0.78 else (0.8, 0.18)
+                _chip(ax, corner, size_, own[system])
+        if title:
+            ax.set_title(title, weight="bold", loc="left")
+        bar = figure.colorbar(image, ax=ax, orientation="horizontal", shrink=0.6, aspect=22, pad=0.02)
+        dress_bar(bar, norm, signed, label, digits)
+        return save(figure, path)
+
+
+def _chip(ax: Axes, corner: tuple[float, float], size: tuple[float, float], colour: str) -> None:
+    from matplotlib.patches import Rectangle
+
+    ax.add_patch(Rectangle(corner, *size, facecolor=colour, edgecolor=INK, lw=0.3, clip_on=False))
+
+
+def _system_table(values: pd.DataFrame | Explanation | Explanations) -> pd.DataFrame:
+    """A square table, the nine systems in the paper's order first."""
+    table = values if isinstance(values, pd.DataFrame) else values.by_system()
+    table = table.rename(index=str, columns=str)
+    if set(table.index) != set(table.columns) or not len(table) or not table.index.is_unique:
+        raise ValueError(
+            "a system matrix needs the same systems, each once, as rows and as columns; "
+            f"got rows {', '.join(table.index)} and columns {', '.join(table.columns)}."
+        )
+    order = in_order(table.index)
+    return table.loc[order, order]
+
+
+# What of (x, y, z) goes right and up in each view, and in which direction the view looks.
+VIEWS = {"l": (1, 2), "r": (1, 2), "x": (1, 2), "y": (0, 2), "z": (0, 1)}
+VIEW_NAMES = {"l": "left", "r": "right", "x": "side", "y": "back", "z": "top"}
+
+
+class Regions(NamedTuple):
+    """What is known of the n nodes: coordinates (n, 3), names, system of each or None, its colours."""
+
+    coordinates: np.ndarray
+    names: list[str]
+    systems: np.ndarray | None
+    colours: dict[str, str]
+
+    @property
+    def own_colours(self) -> np.ndarray:
+        """(n,) colour of each node."""
+        if self.systems is None:
+            return np.full(len(self.names), QUIET)
+        return np.array([self.colours[system] for system in self.systems])
+
+
+def regions(ex: Explanation, atlas: Atlas | np.ndarray | None, colours: str | Mapping[str, str]) -> Regions:
+    """Gather what an explanation and an atlas know of the nodes.
+
+    atlas : an `Atlas`, (n, 3) coordinates, or None where the nodes are the AAL's. An atlas with the same
+    names in another order, or with more, is put in the explanation's order.
+    """
+    names, systems = names_of(ex), ex.systems
+    if atlas is None:
+        known = aal116()
+        if names != known.names:
+            raise ValueError(
+                "where the nodes lie is not known; pass atlas=, an Atlas with coordinates or an (n, 3) "
+                "array in MNI millimetres."
+            )
+        atlas = known
+    if isinstance(atlas, Atlas):
+        if atlas.coordinates is None:
+            raise ValueError("the atlas has no coordinates; make it with columns x, y and z.")
+        if ex.node_names is not None and names != atlas.names and set(names) <= set(atlas.names):
+            if len(set(names)) < len(names):
+                raise ValueError(
+                    "some nodes share a name, so the atlas cannot be put into their order; give every region "
+                    "a name of its own."
+                )
+            atlas = atlas[[atlas.names.index(name) for name in names]]
+        elif ex.node_names is None and len(atlas) == ex.n_nodes:
+            names = atlas.names
+        systems = atlas.systems if systems is None else systems
+        places = atlas.coordinates
+    else:
+        places = np.asarray(atlas, float)
+    assert places is not None
+    if places.shape != (ex.n_nodes, 3) or not np.isfinite(places).all():
+        raise ValueError(
+            f"expected finite coordinates of shape ({ex.n_nodes}, 3), one row per node, got {places.shape}."
+        )
+    if systems is None:
+        return Regions(places, names, None, {})
+    systems = np.asarray(systems, str)
+    return Regions(places, names, systems, system_colours(systems, colours))
+
+
+def seen(coordinates: np.ndarray, view: str) -> np.ndarray:
+    """(n,) whether a node is drawn in this view: those from a side show that hemisphere and the midline."""
+    x = coordinates[:, 0]
+    return x <= 0 if view == "l" else x >= 0 if view == "r" else np.ones(len(x), bool)
+
+
+def node_area(counts: np.ndarray, most: int, scale: float) -> np.ndarray:
+    """Area of a node in points²: it grows with the number of edges."""
+    return scale * (8 + 60 * (counts - 1) / max(most - 1, 1))
+
+
+SHARED, OWN = "#0072b2", "#d55e00"
+DASHED = (0, (2.5, 1.2))
+
+
+def legend_columns(names: Collection[str], width: float) -> int:
+    """Columns of a legend with these names that fits into ``width`` inches, its rows about equally long."""
+    longest = max(map(len, names), default=1)
+    most = max(1, int(width / (0.3 + 0.052 * longest)))
+    return -(-len(names) // -(-len(names) // most)) if names else 1
+
+
+def legend_height(names: Collection[str], width: float) -> float:
+    """Inches that the legend of `legend_columns` is high; 0 without names."""
+    return 0.135 * -(-len(names) // legend_columns(names, width))
+
+
+def foot_of(figure: Figure, nodes: Regions) -> float:
+    """Height above the figure's lower end, as a share of it, of what stands above the legend of systems."""
+    return (0.27 + legend_height(nodes.colours, figure.get_figwidth())) / figure.get_figheight()
+
+
+def draw_system_legend(figure: Figure, nodes: Regions, used: np.ndarray) -> None:
+    """At the lower end, the systems of the nodes that are drawn. used : their numbers."""
+    from matplotlib.lines import Line2D
+
+    if nodes.systems is None or not len(used):
+        return
+    present = set(nodes.systems[used])
+    handles = [
+        Line2D([], [], ls="", marker="o", ms=4.5, mfc=colour, mec=INK, mew=0.4, label=system)
+        for system, colour in nodes.colours.items()
+        if system in present
+    ]
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 0.0)}
+    columns = legend_columns(nodes.colours, figure.get_figwidth())
+    figure.legend(handles=handles, ncol=columns, handletextpad=0.1, columnspacing=0.9, **place)
+
+
+def draw_size_legend(figure: Figure, nodes: Regions, most: int, scale: float) -> None:
+    """How large a node with one edge, with half as many as the largest, and the largest are."""
+    from matplotlib.lines import Line2D
+
+    if not most:
+        return
+    handles = []
+    for count in sorted({1, max(1, round(most / 2)), int(most)}):
+        size = float(np.sqrt(node_area(np.array([count]), most, scale)[0]))
+        handles.append(
+            Line2D([], [], ls="", marker="o", ms=size, mfc=RULE, mec=INK, mew=0.4, label=str(count))
+        )
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (0.0, foot_of(figure, nodes))}
+    look: dict[str, Any] = {"handletextpad": 0.2, "columnspacing": 0.9, "title_fontsize": 6.5}
+    figure.legend(handles=handles, ncol=3, title="edges at a node", **place, **look)
+
+
+def draw_shared_legend(figure: Figure, nodes: Regions) -> None:
+    """What the colours of edges mean when a subject stands beside a group."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=SHARED, lw=1.6, label="among the heaviest of both"),
+        Line2D([], [], color=OWN, lw=1.6, ls=DASHED, label="of this one alone"),
+    ]
+    figure.legend(handles=handles, loc="center right", bbox_to_anchor=(1.0, foot_of(figure, nodes)))
+
+
+def draw_scale(
+    figure: Figure, nodes: Regions, cmap: Colormap, norm: Normalize, signed: bool, label: str
+) -> None:
+    """A colour scale at the lower right end."""
+    from matplotlib.cm import ScalarMappable
+
+    width, height = figure.get_size_inches()
+    place = (0.95 - 1.3 / width, foot_of(figure, nodes) - 0.02 / height, 1.3 / width, 0.07 / height)
+    bar = figure.colorbar(
+        ScalarMappable(norm, cmap), cax=figure.add_axes(place, label="scale"), orientation="horizontal"
+    )
+    dress_bar(bar, norm, signed, label)
+
+
+def dress_bar(bar: Any, norm: Normalize, signed: bool, label: str, digits: int = 2) -> None:
+    """Give a colour scale its ends, 0 between them where there is a sign, and a title."""
+    assert norm.vmin is not None and norm.vmax is not None
+    ends = [norm.vmin, 0.0, norm.vmax] if signed else [norm.vmin, norm.vmax]
+    bar.set_ticks(ends, labels=[signed_number(end, digits) if signed else f"{end:.2g}" for end in ends])
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=1.5, pad=1.5, labelsize=6)
+    bar.ax.set_title(label, fontsize=6.5, pad=2)
