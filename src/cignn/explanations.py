@@ -19,6 +19,8 @@ from cignn.graphs.storage import positions
 if TYPE_CHECKING:
     from torch_geometric.explain import Explanation as PygExplanation
 
+__all__ = ["Explanation", "Explanations"]
+
 # Of the heaviest edge's mean weight: what two masks differ by below this is rounding or drift of a training,
 # far above what float32 can tell apart (1e-7) and far below what a reader of weights would call a difference.
 NEGLIGIBLE = 1e-3

@@ -96,7 +96,7 @@ class CIGNNClassifier(ExplainingClassifier):
         there, then cross-entropy and price of edges, or "loss", these two alone; patience : epochs without
         a better one after which training ends, None for never
     n_estimators : networks trained, whose probabilities and edge weights are averaged; each has validation
-        graphs of its own, unless ``fit`` is given an ``eval_set``, as `evaluate` gives it: they share that then
+        graphs of its own, unless ``fit`` is given an ``eval_set``, as `evaluate` gives it: then they share it
     checkpoint : file from which a killed ``fit`` goes on, written after every epoch
     device : "auto", "cpu" or "cuda"
     verbose : show a progress bar
