@@ -16,7 +16,7 @@ import cignn
 
 ROOMS = ("graphs", "explanations", "information", "datasets", "connectome", "nn", "estimators", "explainers")
 ROOMS += ("evaluation", "paper", "report")
-# rules that do not hold here: the layout of pandas (GL01-03), sections that not every name needs (ES01, SA01),
+# rules that do not hold here: the layout of pandas (GL01-03), sections not every name needs (ES01, SA01),
 # capital letters at the start of descriptions (PR08, RT04), summaries that begin with a verb (SS05)
 ALLOWED = {"GL01", "GL02", "GL03", "ES01", "SA01", "SA04", "PR08", "RT04", "SS05", "YD01"}
 OF_METHODS = {"EX01"}  # the example of a class shows its methods
