@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from scipy import stats
 
+from cignn._arrays import upper_indices
 from cignn.graphs import GraphSet
 from cignn.graphs.storage import positions
 
@@ -317,7 +318,7 @@ class Explanations:
         if not len(self):
             raise ValueError(f"{what} needs at least one explanation, got none.")
         n = int(self.graphs.n_nodes[0])
-        rows, columns = np.triu_indices(n, 1)
+        rows, columns = upper_indices(n)
         number = np.zeros((n, n), np.int64)
         number[rows, columns] = np.arange(len(rows))
         weights = np.zeros((len(self), len(rows)), np.float32)

@@ -7,8 +7,6 @@ every graph (a brain region), are stacked arrays; all others keep each undirecte
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from cignn._arrays import above_diagonal, digest
 from cignn.graphs.graph_batch import GraphBatch, Memory
 from cignn.graphs.pyg import read_pyg
 from cignn.graphs.storage import (
@@ -156,7 +155,7 @@ class GraphSet:
             store = Stacked(weights, rows, truth)  # type: ignore[arg-type]
             return cls(store, node_names=node_names, node_meta=node_meta, **rest)
 
-        pairs = [np.argwhere(np.triu(matrix, 1)) for matrix in weights]
+        pairs = [np.argwhere((matrix != 0) & above_diagonal(len(matrix))) for matrix in weights]
         at = [tuple(pair.T) for pair in pairs]
         offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
 
@@ -430,20 +429,12 @@ class GraphSet:
         Weights, features, edge truth and labels count, in their order, and whether the graphs are aligned;
         names, groups and further columns do not.
         """
-        fingerprint = hashlib.sha256(b"aligned" if self.aligned else b"")
-        known: dict[int, bytes] = {}  # an array under two names is read once
-        parts = [*self._store.content(), None if self.y is None else _labels(self.y)]
-        for part in parts:
-            if part is not None and id(part) not in known:
-                content = hashlib.sha256(f"{part.dtype.kind}{part.shape}".encode())
-                content.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-                known[id(part)] = content.digest()
-            fingerprint.update(b"|" if part is None else known[id(part)])
-        return fingerprint.hexdigest()[:16]
+        labels = None if self.y is None else _labels(self.y)
+        return digest(self.aligned, *self._store.content(), labels, length=16)
 
     def fingerprints(self) -> np.ndarray:
         """(g,) one word for each graph: equal edges, weights and features, equal word, whatever its label."""
-        return np.array([_word(self._store.parts(i)) for i in range(len(self))], dtype="U16")
+        return np.array([digest(*self._store.parts(i), length=16) for i in range(len(self))], dtype="U16")
 
     # ---------------------------------------------------------------- batching
 
@@ -492,19 +483,8 @@ def _cut(order: np.ndarray, sizes: np.ndarray, batch_size: int) -> list[np.ndarr
     return batches
 
 
-def _word(parts: list[np.ndarray]) -> str:
-    """Sixteen letters made of the shapes and the content of arrays; one that stands twice is read once."""
-    digests: dict[int, bytes] = {}
-    for part in parts:
-        if id(part) not in digests:
-            content = hashlib.sha256(f"{part.dtype.kind}{part.shape}".encode())
-            content.update(np.ascontiguousarray(part).data)
-            digests[id(part)] = content.digest()
-    return hashlib.sha256(b"".join(digests[id(part)] for part in parts)).hexdigest()[:16]
-
-
 def _labels(y: np.ndarray) -> np.ndarray:
     """The labels in one form for all widths of a kind, and for words however they are kept."""
     if y.dtype.kind in "iufb":
         return y.astype({"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}[y.dtype.kind])
-    return np.frombuffer(json.dumps([str(label) for label in y]).encode(), np.uint8)
+    return y.astype(str)

@@ -7,10 +7,11 @@ float32 or bytes, edge truth symmetric.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from cignn._arrays import above_diagonal
 
 CHUNK = 2**20  # cells of matrices checked at once: bounds the memory beyond the result
 CLOSE = 1e-5  # how far the two directions of an edge may differ, absolutely and relatively
@@ -41,7 +42,7 @@ class Stacked(NamedTuple):
     def edges(self, i: int) -> np.ndarray:
         """(e, 2) of graph i."""
         n = self.weights.shape[1]
-        present = (self.weights[i] != 0) & _above_diagonal(n)
+        present = (self.weights[i] != 0) & above_diagonal(n)
         return np.stack(np.divmod(np.flatnonzero(present), n), axis=1)  # argwhere is much slower
 
     def values(self, i: int) -> np.ndarray:
@@ -60,7 +61,7 @@ class Stacked(NamedTuple):
 
     def keep_edges(self, keep: np.ndarray) -> Stacked:
         """Keep some of all edges, keep : (all edges,) bool, graph by graph; the truth of node pairs stays."""
-        present = (self.weights != 0) & _above_diagonal(self.weights.shape[1])
+        present = (self.weights != 0) & above_diagonal(self.weights.shape[1])
         present[present] = keep  # in the order of ``edges``
         present |= present.transpose(0, 2, 1)
         return Stacked(self.weights * present, self.x, self.truth)
@@ -154,12 +155,6 @@ class Ragged(NamedTuple):
         """Everything, in one form whatever way it is kept."""
         weight = np.ones(len(self.pairs), np.float32) if self.weight is None else self.weight
         return [self.node_ptr, self.edge_ptr, self.pairs, weight, self.x.astype(np.float32), self.truth]
-
-
-@cache
-def _above_diagonal(n: int) -> np.ndarray:
-    """(n, n) bool, True above the diagonal: where each undirected edge stands once."""
-    return np.triu(np.ones((n, n), bool), 1)
 
 
 def _ranges(ptr: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
