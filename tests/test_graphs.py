@@ -710,13 +710,13 @@ def test_features_are_found_by_their_names() -> None:
     assert found.with_edges([np.array([True])]).feature_names == names
     assert graphs.with_features(None) is graphs and found.with_features(names) is found
     with pytest.raises(
-        ValueError, match="have the node feature 'label 5', those learnt from do not; leave out"
+        ValueError, match="have the node feature 'label 5', the training graphs do not; leave out"
     ):
         graphs.with_features(["attribute 1", "label 1"])
-    with pytest.raises(ValueError, match="lack the node feature 'degree' of those learnt from"):
+    with pytest.raises(ValueError, match="lack the node feature 'degree' of the training graphs"):
         graphs.with_features(["degree"])
     with pytest.raises(
-        ValueError, match=r"have the node feature 'attribute 1', .*; give graphs of that kind"
+        ValueError, match=r"have the node feature 'attribute 1', .*; pass graphs with the same features"
     ):
         graphs.with_features(["label 1", "label 5"])
 

@@ -283,7 +283,7 @@ def group_of(data: ReportData) -> Group | None:
     """What the graphs of an aligned set share; None where there is no such thing."""
     if not data.graphs.aligned:
         return None
-    edges, weights, present = data.explanations._aligned("a report")
+    edges, weights, present = data.explanations.aligned_weights("a report")
     mean = data.explanations.mean().connectivity
     assert mean is not None  # aligned sets are weighted
     return Group(edges, weights, present, mean)
