@@ -1,4 +1,4 @@
-"""What happens to the pages while the site is built: options of commands, links to the API, equations as MathML."""
+"""What happens to the pages while the site is built: options of commands, links to the API, equations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def public_names() -> dict[str, str]:
 
 
 def with_links(content: str) -> str:
-    """Link the first ``<code>name</code>`` of every public name to the API reference, where it has the name."""
+    """Link the first ``<code>name</code>`` of every public name to the API reference."""
     linked: set[str] = set()
 
     def link(found: re.Match[str]) -> str:
