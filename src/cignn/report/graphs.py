@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from cignn.explanations import NEGLIGIBLE, Explanation, Explanations
+from cignn.explanations import Explanation, Explanations
+from cignn.explanations.explanation_set import NEGLIGIBLE
 from cignn.report.report_data import ReportData
 from cignn.report.style import PAGE, house_style, new_figure, save
 
