@@ -494,7 +494,7 @@ MUTANTS = [
     ),
     Mutant(
         "means of systems count their own edges twice",
-        "explanations.py",
+        "explanations/explanation.py",
         "np.broadcast_to(different, len(a)).astype(float)",
         "np.ones(len(a))",
         "explanations",
