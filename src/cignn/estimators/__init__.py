@@ -6,9 +6,10 @@ from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.gnn import GNNClassifier
+from cignn.estimators.graph_vectors import GraphVectors
 from cignn.estimators.registry import ESTIMATORS, Method, load_model, make_estimator
 from cignn.estimators.settings import PRESETS
-from cignn.estimators.shallow import ShallowGraphClassifier, connectivity_vector, graph_statistics
+from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.sib import SIBClassifier
 
 __all__ = [
@@ -20,12 +21,11 @@ __all__ = [
     "ExplainingClassifier",
     "GNNClassifier",
     "GraphClassifier",
+    "GraphVectors",
     "Method",
     "NeuralGraphClassifier",
     "SIBClassifier",
     "ShallowGraphClassifier",
-    "connectivity_vector",
-    "graph_statistics",
     "load_model",
     "make_estimator",
 ]
