@@ -109,8 +109,10 @@ def test_c_is_the_choice_of_a_stock_grid_search() -> None:
 
 def test_graph_vectors_work_in_cross_validation() -> None:
     graphs = brains(np.arange(60) % 2, gap=4.0)
-    scores = cross_val_score(make_pipeline(GraphVectors(), StandardScaler(), SVC()), graphs, graphs.y, cv=3)
-    assert scores.min() > 0.8
+    rest = [StandardScaler(), SVC()]
+    scores = cross_val_score(make_pipeline(GraphVectors(), *rest), graphs, graphs.y, cv=3)
+    vectors = GraphVectors().fit_transform(graphs)
+    np.testing.assert_array_equal(scores, cross_val_score(make_pipeline(*rest), vectors, graphs.y, cv=3))
 
 
 def by_networkx(graph: nx.Graph, weights: np.ndarray) -> list[float]:
