@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import digest
 from cignn._checks import name_some
 from cignn.estimators.subjects import Subjects
 
@@ -63,8 +63,8 @@ class Split(NamedTuple):
         str
             16 hexadecimal digits.
         """
-        parts = [np.asarray(part, np.int64).tobytes() for part in (self.train, self.validation, self.test)]
-        return hashlib.sha256(b"|".join(parts)).hexdigest()[:16]
+        parts = [np.asarray(part, np.int64) for part in (self.train, self.validation, self.test)]
+        return digest(*parts, length=16)
 
 
 @dataclass(frozen=True)
