@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
+from cignn import CohortClassifier, Explanations, GraphSet
 from cignn._random import torch_seed
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import DIRClassifier, GNNClassifier, SIBClassifier
@@ -24,6 +24,7 @@ from cignn.explainers.base import EdgeBatch
 from cignn.explainers.orphicx import mutual_information
 from cignn.graphs import GraphBatch
 from cignn.nn.model import GraphModel, GraphOutput
+from examples import ci_gnn
 
 QUICK: dict[str, dict[str, Any]] = {
     "gnn-explainer": {"steps": 5},
@@ -54,7 +55,7 @@ CLASSIFIERS = {
     "gcn": lambda: GNNClassifier("gcn", hidden=(8, 8), **TINY),
     "gat": lambda: GNNClassifier("gat", hidden=(8, 8), **TINY),
     "gin": lambda: GNNClassifier("gin", hidden=(8, 8), **TINY),
-    "ci-gnn": lambda: CIGNNClassifier(encoder_hidden=(8,), classifier_hidden=(8, 8), n_causal=4, **TINY),
+    "ci-gnn": lambda: ci_gnn(encoder_hidden=(8,), classifier_hidden=(8, 8), n_causal=4, **TINY),
     "sib": lambda: SIBClassifier(hidden=(16, 16), **TINY | {"head_hidden": ()}),
     "dir": lambda: DIRClassifier(hidden=(8, 8), scorer_hidden=(8,), **TINY),
 }

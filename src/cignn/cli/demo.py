@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cignn import Cohort
 
 SECONDS = "training seconds"
-NETWORK: dict[str, Any] = {"epochs": 40, "patience": None}  # on the simulated cohort
+NETWORK: dict[str, Any] = {"epochs": 40, "settings": {"patience": None}}  # on the simulated cohort
 BASELINES = ("linear-svm", "rbf-svm")
 CLASSES = {0: "controls", 1: "patients"}
 

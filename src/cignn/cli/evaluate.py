@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -215,7 +214,9 @@ def explainable(estimators: dict[str, Any]) -> list[str]:
 
 
 def _takes(estimator: type, param: str) -> bool:
-    return param in inspect.signature(estimator).parameters
+    from cignn.estimators.registry import parameters_of
+
+    return param in parameters_of(estimator)
 
 
 def _show(results: pd.DataFrame, protocol: str, positive: Any) -> None:

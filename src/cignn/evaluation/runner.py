@@ -172,7 +172,7 @@ def plan(
                 settings["search"] = [plain(grids[name]), search_metric, protocol.n_inner]
                 if "resolved_defaults" in json.dumps(
                     tried
-                ):  # words such as "preset" may be among what is tried
+                ):  # a preset, or "auto", may be among what is tried
                     settings["search"].append(tried)
                 if counted != usual and search_metric in OF_POSITIVE:  # other settings may be chosen
                     settings["search"].append({"positive": plain(counted)})
