@@ -181,7 +181,10 @@ MethodName = Annotated[
     ),
 ]
 Preset = Annotated[
-    str | None, typer.Option(help="default or paper, of ci-gnn.", rich_help_panel=MODEL, metavar="NAME")
+    str | None,
+    typer.Option(
+        help="Settings of ci-gnn: auto, motif, connectome or paper.", rich_help_panel=MODEL, metavar="NAME"
+    ),
 ]
 Epochs = Annotated[
     int | None, typer.Option(min=1, help="Epochs of a network.", rich_help_panel=MODEL, metavar="N")

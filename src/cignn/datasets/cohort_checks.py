@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import digest, upper_triangle
 from cignn._checks import name_some, nearest, whole
 from cignn.datasets.cohort import Cohort, SeriesStack
 from cignn.datasets.likeness import near_duplicates
@@ -331,11 +331,11 @@ def _asymmetry(matrix: np.ndarray) -> float:
 
 def _identical(cohort: Cohort, among: np.ndarray) -> list[tuple[int, int]]:
     """Pairs (first, later) of subjects with the very same numbers that are not all constant."""
-    seen: dict[bytes, int] = {}
+    seen: dict[str, int] = {}
     pairs = []
     for i, one in enumerate(_data(cohort)):
         if among[i] and one.size and one.min() != one.max():
-            key = hashlib.sha256(np.ascontiguousarray(one).data).digest()
+            key = digest(one)
             if key in seen:
                 pairs.append((seen[key], i))
             seen.setdefault(key, i)
@@ -371,7 +371,7 @@ def _repaired(cohort: Cohort, zero_values: bool, constant: np.ndarray | None, ow
 def _symmetrise(matrix: np.ndarray) -> None:
     """Make a matrix symmetric in place; where one triangle is empty the other one counts."""
     if not np.array_equal(matrix, matrix.T):
-        one_sided = not np.triu(matrix, 1).any() or not np.tril(matrix, -1).any()
+        one_sided = not upper_triangle(matrix).any() or not upper_triangle(matrix.T).any()
         diagonal = matrix.diagonal().copy()
         matrix[:] = (matrix + matrix.T) if one_sided else (matrix + matrix.T) / 2
         np.fill_diagonal(matrix, diagonal)

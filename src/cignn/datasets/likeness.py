@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import above_diagonal, upper_indices
 from cignn.datasets.cohort import Cohort
 
 NEAR_IDENTICAL = 0.7
@@ -35,7 +36,7 @@ def connectivity_vectors(cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
             f"subject {cohort.subjects[at]} has {cohort.lengths[at]} time points; connectivity needs "
             f"{SHORTEST} or more."
         )
-    rows, columns = np.triu_indices(cohort.n_rois, 1)
+    rows, columns = upper_indices(cohort.n_rois)
     vectors = np.empty((len(cohort), len(rows)), np.float32)
     constant = np.empty((len(cohort), cohort.n_rois), bool)
     off = ~np.eye(cohort.n_rois, dtype=bool)
@@ -67,7 +68,8 @@ def near_identical_pairs(vectors: np.ndarray, threshold: float = NEAR_IDENTICAL)
     dimensions = left**2 / max(squares, np.finfo(float).tiny)
     threshold = max(threshold, np.tanh(6 / np.sqrt(max(dimensions, 1))))
     alike = _as_correlation(gram - (patterns * values) @ patterns.T)
-    first, second = np.nonzero(np.triu((alike > threshold) | (_as_correlation(gram) > SAME), 1))
+    found = (alike > threshold) | (_as_correlation(gram) > SAME)
+    first, second = np.nonzero(found & above_diagonal(len(gram)))
     return pd.DataFrame({"first": first, "second": second, "correlation": alike[first, second]})
 
 
