@@ -14,7 +14,7 @@ training, new = cohort[:120], cohort[120:]
 
 model = CohortClassifier(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
 model.fit(training, training.y)
-model.save("model", notes={"study": "simulated, 120 subjects"})
+model.save("model")
 
 # Somewhere else, some time later.
 model = load_model("model")
