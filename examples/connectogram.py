@@ -1,9 +1,9 @@
 """Draw the connections behind a group's decisions as a ring.
 
-The cohort is simulated: 116 regions of the AAL atlas, in whose patients 30 connections are stronger or weaker.
-The figure shows the connections that weigh most in the mean over the test subjects, and the printed line how
-many of them are among the 30. A plain t-test stands beside it: where the effect is one of the mean, it ranks
-the connections as well as a network does.
+The cohort is simulated: 116 regions of the AAL atlas, of whose connections 30 differ in patients. The figure
+shows the connections that weigh most in the mean over the test subjects; the printed lines say how many of
+them are among the 30. A plain t-test stands beside CI-GNN: where the means of two groups differ, it ranks the
+connections as well as a network does.
 """
 
 import numpy as np

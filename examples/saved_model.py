@@ -1,8 +1,8 @@
 """Save a trained model and use it on new subjects.
 
-A model is a folder with ``model.safetensors`` and JSON files; nothing in it is unpickled, so a folder from
-somebody else runs no code of theirs. A `CohortClassifier` keeps the steps before the network too: new subjects
-enter as series or matrices, and their regions are put into the model's order by name.
+A model is a folder with ``model.safetensors`` and JSON files. Nothing in it is unpickled, so a folder from
+somebody else runs no code of theirs. A `CohortClassifier` keeps the steps before the network too: new
+subjects enter as series or matrices, and their regions are put into the model's order by name.
 """
 
 from cignn import CIGNNClassifier, load_model
