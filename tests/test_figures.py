@@ -70,7 +70,7 @@ def test_what_cannot_be_drawn_is_named_in_one_line(change: dict[str, Any], words
 
 
 def test_regions_without_a_place_are_asked_for() -> None:
-    with pytest.raises(ValueError, match="pass atlas=, an Atlas with coordinates"):
+    with pytest.raises(ValueError, match="pass atlas=, an Atlas or an"):
         report.draw_connectome(replace(explanation(), node_names=None))
 
 
@@ -176,7 +176,7 @@ def test_a_subject_beside_the_group_shows_what_both_have() -> None:
         found = [to_hex(colour) for colour in colours]
         assert (found.count(SHARED), found.count(OWN)) == (15, n_own)
     assert "among the top edges of both" in legend_words(figure)
-    with pytest.raises(ValueError, match="titles must be two that differ"):
+    with pytest.raises(ValueError, match="titles must be two different ones"):
         report.draw_against_group(subject, group, titles=("a", "a"))
 
 
