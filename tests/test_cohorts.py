@@ -17,7 +17,7 @@ from cignn import Cohort, GraphSet, load_cohort
 from cignn.connectome import ComBat, ConnectomeGraphs
 from cignn.datasets import Atlas, aal116, check_cohort
 from cignn.datasets.atlas import SYSTEMS
-from cignn.datasets.cohort import SeriesStack
+from cignn.datasets.series import SeriesStack
 from cignn.evaluation import audit, make_protocol
 from cignn.evaluation.protocols import labels_of
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from cignn._checks import choice, name_some, shown, whole
 from cignn.connectome.covariates import CovariateColumn, check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.cohort_checks import without_site
+from cignn.datasets.labels import without_site
 from cignn.datasets.participants import NUMBERS, numbers
 
 UNSEEN = ("raise", "pass", "grand_mean")
@@ -148,7 +148,7 @@ class ComBat(TransformerMixin, BaseEstimator):
         whole("min_site_size", self.min_site_size, 2)
         if X.sites is None:
             raise ValueError("ComBat needs to know the sites; pass sites to the Cohort, or leave ComBat out.")
-        nowhere = without_site(X)
+        nowhere = without_site(X.sites, len(X))
         if nowhere.any():
             raise ValueError(
                 f"ComBat needs to know everyone's site, there is none for {name_some(X.subjects[nowhere])}; "

@@ -10,7 +10,8 @@ from scipy.signal import lfilter
 
 from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import Atlas, aal116
-from cignn.datasets.cohort import Cohort, SeriesStack
+from cignn.datasets.cohort import Cohort
+from cignn.datasets.series import SeriesStack
 
 KINDS = ("series", "matrices")
 _NETWORKS = 9
