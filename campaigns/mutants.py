@@ -312,7 +312,7 @@ MUTANTS = [
     Mutant(
         "damaged weights are read",
         "estimators/persistence.py",
-        'if _sha256(content) == facts["sha256"]:',
+        'if sha256(content) == facts["sha256"]:',
         "if True:",
         "persistence",
         "damaged",
@@ -494,7 +494,7 @@ MUTANTS = [
     ),
     Mutant(
         "means of systems count their own edges twice",
-        "explanations.py",
+        "explanations/explanation.py",
         "np.broadcast_to(different, len(a)).astype(float)",
         "np.ones(len(a))",
         "explanations",

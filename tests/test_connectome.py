@@ -15,8 +15,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from cignn import Cohort, GraphSet
+from cignn._arrays import symmetric, upper_triangle
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
-from cignn.connectome.combat import chance_free_shift, empirical_bayes, fill_triangles, upper_triangle
+from cignn.connectome.combat import chance_free_shift, empirical_bayes
 from cignn.connectome.connectivity import KINDS
 from cignn.datasets import aal116, check_cohort, make_cohort
 
@@ -47,7 +48,7 @@ def make_sites(
     values = 0.3 + np.outer(age - 20, effect) + np.stack([shifts[s] for s in sites]) + noise
     blank = np.broadcast_to(np.eye(n_rois, dtype=np.float32), (n, n_rois, n_rois))
     covariates = pd.DataFrame({"age": age, "sex": sex})
-    matrices = fill_triangles(blank, values)
+    matrices = symmetric(values, blank)
     return Cohort(matrices=matrices, sites=sites, covariates=covariates, y=rng.integers(0, 2, n))
 
 
@@ -274,9 +275,7 @@ def test_combat_keeps_the_effect_of_age() -> None:
     slope_true = np.where(np.arange(p) % 2, 0.02, 0)
     age = cohort.covariates["age"].to_numpy()
     values = np.outer(age, slope_true) + (sites == "B")[:, None] * 0.7 + rng.normal(0, 0.2, (160, p))
-    cohort = Cohort(
-        matrices=fill_triangles(cohort.matrices, values), sites=sites, covariates=cohort.covariates
-    )
+    cohort = Cohort(matrices=symmetric(values, cohort.matrices), sites=sites, covariates=cohort.covariates)
 
     def slopes(cohort: Cohort) -> np.ndarray:
         return np.polyfit(cohort.covariates["age"], upper_triangle(cohort.matrices), 1)[0]
@@ -360,7 +359,7 @@ def test_combat_keeps_the_label_in_fit_and_never_reads_it_in_transform() -> None
     cohort = make_sites({"A": 100, "B": 100})
     y = (rng.random(200) < np.where(cohort.sites == "A", 0.8, 0.2)).astype(int)  # patients come from A
     values = 0.5 * y[:, None] + (cohort.sites == "B")[:, None] * 1.0 + rng.normal(0, 0.2, (200, 66))
-    cohort = Cohort(matrices=fill_triangles(cohort.matrices, values), sites=cohort.sites, y=y)
+    cohort = Cohort(matrices=symmetric(values, cohort.matrices), sites=cohort.sites, y=y)
 
     def difference(out: Cohort) -> float:
         kept = upper_triangle(out.matrices)

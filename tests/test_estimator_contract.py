@@ -628,7 +628,7 @@ def test_a_model_finds_its_features_in_graphs_with_fewer(name: str, tmp_path: Pa
         np.testing.assert_allclose(fitted.predict_proba(fewer)[:6], fitted.predict_proba(ones), atol=1e-6)
         known = fitted.trained_on(fewer)
         assert known is not None and known.all(), "the same graphs, however few labels their set has"
-        with pytest.raises(ValueError, match="have the node feature 'label 8', those learnt from do not"):
+        with pytest.raises(ValueError, match="have the node feature 'label 8', the training graphs do not"):
             fitted.predict(labelled_nodes([3, 8]))
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
+from cignn._arrays import symmetric, upper_triangle
 from cignn._checks import choice, name_some, shown, whole
 from cignn.connectome.covariates import CovariateColumn, check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
@@ -73,7 +74,7 @@ class ComBat(TransformerMixin, BaseEstimator):
     def fit(self, X: Cohort, y: Any = None) -> Self:
         """Estimate grand mean, covariate effects, and shift and spread of each site."""
         self._check(X)
-        values = upper_triangle(X.matrices)  # type: ignore[arg-type]
+        values = upper_triangle(np.asarray(X.matrices)).astype(np.float64)
         self.n_rois_ = X.n_rois
         self.sites_, site = np.unique(np.asarray(X.sites), return_inverse=True)
         self.columns_ = [CovariateColumn.of(name, self._covariate(X, name)) for name in self.covariates]
@@ -119,7 +120,7 @@ class ComBat(TransformerMixin, BaseEstimator):
                 f"({name_some(strange)}); pass unseen='pass' to leave them as they are or "
                 f"unseen='grand_mean' to shift each such site to the training mean."
             )
-        values = upper_triangle(X.matrices)  # type: ignore[arg-type]
+        values = upper_triangle(np.asarray(X.matrices)).astype(np.float64)
         varies = np.isfinite(self.scale_)
         expected = self.grand_mean_ + self._design(X) @ self.effects_
         residuals = (values - expected) / self.scale_
@@ -132,7 +133,7 @@ class ComBat(TransformerMixin, BaseEstimator):
         harmonised = np.where(varies, expected + residuals * np.where(varies, self.scale_, 0), values)
         if self.unseen == "pass":
             harmonised[~known] = values[~known]
-        return X.with_matrices(fill_triangles(X.matrices, harmonised))  # type: ignore[arg-type]
+        return X.with_matrices(symmetric(harmonised, np.asarray(X.matrices)))
 
     # ----------------------------------------------------------------- helpers
 
@@ -240,20 +241,6 @@ def chance_free_shift(residuals: np.ndarray) -> np.ndarray:
     mean = observed.mean()
     real = max(observed.var() - 1 / len(residuals), 0.0)
     return mean + real / (real + 1 / len(residuals)) * (observed - mean)
-
-
-def upper_triangle(matrices: np.ndarray) -> np.ndarray:
-    """(n, R, R) → (n, R(R-1)/2) float64, row by row."""
-    return matrices[:, *np.triu_indices(matrices.shape[1], 1)].astype(np.float64)
-
-
-def fill_triangles(matrices: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return (n, R, R) matrices with (n, R(R-1)/2) values above and below their diagonal."""
-    filled = matrices.copy()
-    rows, columns = np.triu_indices(matrices.shape[1], 1)
-    filled[:, rows, columns] = values
-    filled[:, columns, rows] = values
-    return filled
 
 
 def _centred(columns: np.ndarray) -> np.ndarray:

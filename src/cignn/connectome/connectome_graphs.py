@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from cignn._arrays import upper_indices
 from cignn._checks import choice, number, whole
 from cignn.connectome.covariates import check_cohort_input, check_rois, check_symmetry
 from cignn.datasets.cohort import Cohort
@@ -148,7 +149,7 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
 
 def strongest(strength: np.ndarray, density: float) -> np.ndarray:
     """(R, R) bool: that share of all pairs with the largest of (R, R) strengths; fewer if fewer are not 0."""
-    rows, columns = np.triu_indices(len(strength), 1)
+    rows, columns = upper_indices(len(strength))
     values = strength[rows, columns]
     most = round(density * len(values))
     order = np.argpartition(-values, most - 1)[:most] if 0 < most < len(values) else np.arange(most)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from cignn._checks import name_some
 from cignn.datasets.cohort import Cohort
-from cignn.graphs.storage import CLOSE
+from cignn.graphs.building import CLOSE
 
 
 def check_cohort_input(X: Any, step: str, matrices: bool = False) -> None:

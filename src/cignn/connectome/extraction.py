@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import tempfile
 import warnings
@@ -13,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cignn._arrays import digest, sha256
 from cignn.connectome.confounds import Confounds, kept_confounds, read_confounds
 
 _FORMAT = 1  # of the cache's entries; a change of what is computed raises it
@@ -213,11 +212,8 @@ def band_cosines(n: int, t_r: float, low: float | None, high: float | None) -> n
 def fingerprint(image: Any) -> str:
     """Return a digest of an image: of the file where there is one, else of its numbers."""
     if isinstance(image, (str, Path)):
-        with open(image, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    digest = hashlib.sha256(np.ascontiguousarray(image.dataobj).tobytes())
-    digest.update(f"{image.shape}{image.get_data_dtype()}{image.affine.tolist()}".encode())
-    return digest.hexdigest()
+        return sha256(Path(image))
+    return digest(np.asarray(image.dataobj), str(image.get_data_dtype()), np.asarray(image.affine))
 
 
 def _key(scan: Scan, recipe: Recipe, confounds: Confounds, t_r: float) -> str:
@@ -237,11 +233,7 @@ def _key(scan: Scan, recipe: Recipe, confounds: Confounds, t_r: float) -> str:
         nilearn.__version__,
         _FORMAT,
     ]
-    digest = hashlib.sha256(json.dumps(settings, default=float).encode())
-    digest.update(fingerprint(scan.image).encode())
-    for part in confounds:
-        digest.update(b"none" if part is None else f"{part.shape}".encode() + part.tobytes())
-    return digest.hexdigest()[:32]
+    return digest(settings, fingerprint(scan.image), *confounds, length=32)
 
 
 def _read(entry: Path) -> Extracted | None:

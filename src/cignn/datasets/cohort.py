@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import digest
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
 from cignn.datasets.series import SeriesStack, as_float32
@@ -359,26 +359,15 @@ class Cohort:
         str
             16 hexadecimal digits; equal cohorts have equal digests.
         """
-        fingerprint = hashlib.sha256()
         names = np.array(self.roi_names, dtype=str)
         columns = [part for name in self.covariates for part in (np.array(name), self.covariates[name])]
         parts = [self.lengths, self.matrices, self.y, self.sites, self.subjects, names, *columns]
-        for part in [*parts, self.edge_truth, self.site_truth]:
-            if part is not None:
-                array = np.asarray(part)
-                if array.dtype == object:  # words, of which some may be missing in one way or another
-                    array = np.where(pd.isna(array), "n/a", array).astype(str)
-                array = np.ascontiguousarray(array)
-                kind = "U" if array.dtype.kind == "U" else str(array.dtype)
-                fingerprint.update(f"{kind}{array.shape}".encode())
-                content = "\0".join(array.ravel()).encode() if kind == "U" else array.data
-                fingerprint.update(content)
-            fingerprint.update(b"|")
-        for one in self.series or ():
-            fingerprint.update(np.ascontiguousarray(one).data)
-        if self.zeros_mean_absent:  # decides what `Connectivity` does with zeros
-            fingerprint.update(b"zeros_mean_absent")
-        return fingerprint.hexdigest()[:16]
+        arrays = [
+            None if part is None else _words(np.asarray(part))
+            for part in (*parts, self.edge_truth, self.site_truth)
+        ]
+        # zeros_mean_absent decides what `Connectivity` does with zeros
+        return digest(*arrays, *(self.series or ()), self.zeros_mean_absent, length=16)
 
     def save(self, path: str | Path) -> Path:
         """Write the cohort to one .npz file, which `load_cohort` reads back.
@@ -459,3 +448,8 @@ def _as_truth(name: str, truth: Any, n_rois: int) -> np.ndarray | None:
     if truth.shape != (n_rois, n_rois) or not np.array_equal(truth, truth.T):
         raise ValueError(f"{name} must be a symmetric ({n_rois}, {n_rois}) array, got shape {truth.shape}.")
     return truth
+
+
+def _words(array: np.ndarray) -> np.ndarray:
+    """Return objects as words, of which some may be missing in one way or another."""
+    return np.where(pd.isna(array), "n/a", array).astype(str) if array.dtype == object else array

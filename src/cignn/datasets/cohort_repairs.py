@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import upper_triangle
 from cignn._errors import DataError, Option
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import without_label, without_site
@@ -39,7 +40,7 @@ def repaired(cohort: Cohort, zero_values: bool, constant: np.ndarray | None, own
 def _symmetrise(matrix: np.ndarray) -> None:
     """Make a matrix symmetric in place; where one triangle is empty the other one counts."""
     if not np.array_equal(matrix, matrix.T):
-        one_sided = not np.triu(matrix, 1).any() or not np.tril(matrix, -1).any()
+        one_sided = not upper_triangle(matrix).any() or not upper_triangle(matrix.T).any()
         diagonal = matrix.diagonal().copy()
         matrix[:] = (matrix + matrix.T) if one_sided else (matrix + matrix.T) / 2
         np.fill_diagonal(matrix, diagonal)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import above_diagonal, digest, upper_indices
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.series import SeriesStack
 
@@ -19,11 +18,11 @@ FEWEST_SUBJECTS, FEWEST_ROIS = 20, 10  # below, the cohort's own mean and chance
 
 def identical_pairs(cohort: Cohort, among: np.ndarray) -> list[tuple[int, int]]:
     """Pairs (first, later) of subjects with the very same numbers that are not all constant."""
-    seen: dict[bytes, int] = {}
+    seen: dict[str, int] = {}
     pairs = []
     for i, one in enumerate(data_of(cohort)):
         if among[i] and one.size and one.min() != one.max():
-            key = hashlib.sha256(np.ascontiguousarray(one).data).digest()
+            key = digest(one)
             if key in seen:
                 pairs.append((seen[key], i))
             seen.setdefault(key, i)
@@ -56,7 +55,7 @@ def connectivity_vectors(cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
             f"subject {cohort.subjects[at]} has {cohort.lengths[at]} time points; connectivity needs "
             f"{SHORTEST} or more."
         )
-    rows, columns = np.triu_indices(cohort.n_rois, 1)
+    rows, columns = upper_indices(cohort.n_rois)
     vectors = np.empty((len(cohort), len(rows)), np.float32)
     constant = np.empty((len(cohort), cohort.n_rois), bool)
     off = ~np.eye(cohort.n_rois, dtype=bool)
@@ -88,7 +87,8 @@ def near_identical_pairs(vectors: np.ndarray, threshold: float = NEAR_IDENTICAL)
     dimensions = left**2 / max(squares, np.finfo(float).tiny)
     threshold = max(threshold, np.tanh(6 / np.sqrt(max(dimensions, 1))))
     alike = _as_correlation(gram - (patterns * values) @ patterns.T)
-    first, second = np.nonzero(np.triu((alike > threshold) | (_as_correlation(gram) > SAME), 1))
+    found = (alike > threshold) | (_as_correlation(gram) > SAME)
+    first, second = np.nonzero(found & above_diagonal(len(gram)))
     return pd.DataFrame({"first": first, "second": second, "correlation": alike[first, second]})
 
 

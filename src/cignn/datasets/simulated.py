@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
+from cignn._arrays import upper_pairs
 from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.cohort import Cohort
@@ -139,7 +140,7 @@ def plant_edges(
         raise ValueError(f"plant_edges needs at least 2 subjects, one for each class, got {len(cohort)}.")
     rng = as_generator(random_state)
     y = rng.permutation(np.arange(len(cohort)) % 2)
-    pairs = np.stack(np.triu_indices(cohort.n_rois, 1), axis=1)
+    pairs = upper_pairs(cohort.n_rois)
     edges = rng.choice(pairs, n_edges, replace=False, shuffle=False)
     shift = rng.choice([-1.0, 1.0], n_edges) * effect
     matrices = cohort.matrices.copy()
@@ -185,7 +186,7 @@ def _choose_edges(
     brain: _Brain, n_edges: int, n_site_edges: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """(n_edges, 2) planted and (n_site_edges, 2) site edges, no edge in both."""
-    pairs = np.stack(np.triu_indices(len(brain.unique), 1), axis=1)
+    pairs = upper_pairs(len(brain.unique))
     population = np.arctanh(_correlation(brain.loadings, brain.unique)[tuple(pairs.T)])
     mild = pairs[np.abs(population) < _MILD]
     if len(mild) < n_edges + n_site_edges:

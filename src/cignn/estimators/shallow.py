@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
 from torch import Tensor
 
+from cignn._arrays import upper_indices
 from cignn._random import as_random_state
 from cignn.estimators.classifier import GraphClassifier, checked_chances, class_codes, class_weights, labelled
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
@@ -53,7 +54,7 @@ def connectivity_vector(graphs: GraphSet) -> np.ndarray:
             "a connectivity vector needs aligned graphs (node i the same in each); use statistics."
         )
     n = int(graphs.n_nodes[0]) if len(graphs) else 1
-    row, column = np.triu_indices(n, 1)
+    row, column = upper_indices(n)
     vectors = np.empty((len(graphs), len(row)), np.float32)
     for start in range(0, len(graphs), BATCH):
         index = np.arange(start, min(start + BATCH, len(graphs)))

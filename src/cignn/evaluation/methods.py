@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -181,8 +179,3 @@ def plain(value: Any) -> Any:
         described = {"class": plain(type(value)), "params": plain(params)}
         return described | ({"resolved_defaults": meant} if meant else {})
     return {"class": plain(type(value)), "content": content_hash(value)}
-
-
-def digest(*parts: Any) -> str:
-    """Return a fingerprint of plain values."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

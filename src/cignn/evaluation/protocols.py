@@ -6,7 +6,6 @@ holdout are three random splits.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
+from cignn._arrays import digest
 from cignn._checks import name_some, nearest, number, whole
 from cignn.datasets.tables import MISSING
 from cignn.estimators.subjects import classes_of, strata_of
@@ -38,8 +38,8 @@ class Split(NamedTuple):
 
     def digest(self) -> str:
         """Return a fingerprint of the three sets."""
-        parts = [np.asarray(part, np.int64).tobytes() for part in (self.train, self.validation, self.test)]
-        return hashlib.sha256(b"|".join(parts)).hexdigest()[:16]
+        parts = [np.asarray(part, np.int64) for part in (self.train, self.validation, self.test)]
+        return digest(*parts, length=16)
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ import pandas as pd
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from cignn._arrays import digest
 from cignn._progress import progress_bar
 from cignn.datasets import Cohort
 from cignn.evaluation.audit import audit, brief
 from cignn.evaluation.classification import METRICS, OF_POSITIVE, positive_class
 from cignn.evaluation.methods import (
     Methods,
-    digest,
     on_data,
     plain,
     resolve_data,
@@ -177,10 +177,10 @@ def plan(
                     settings["search"].append({"positive": plain(counted)})
             if named_explainers:
                 settings["explainers"] = plain(named_explainers)
-            what = digest(settings, data_digest, version)
+            what = digest(settings, data_digest, version, length=32)
             for seed, some in splits.items():
                 for split in some:
-                    key = digest(what, split.digest(), seed)
+                    key = digest(what, split.digest(), seed, length=32)
                     rest = (named_explainers, grids.get(name), search_metric, counted)
                     tasks.append(
                         Task(key, name, data_name, protocol, split, seed, estimator, settings, *rest)
@@ -235,7 +235,7 @@ def _tell_audits(data: Mapping[str, Any], tasks: list[Task]) -> None:
         if not isinstance(one, Cohort):
             continue
         splits = {task.split.digest(): task.split for task in tasks if task.data == name}
-        key = digest(one.digest(), sorted(splits))
+        key = digest(one.digest(), sorted(splits), length=32)
         if key not in _TOLD:
             try:
                 _TOLD[key] = brief(audit(one, list(splits.values())))
