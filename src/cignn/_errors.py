@@ -17,7 +17,7 @@ class Option(NamedTuple):
     step: str = ""  # whose parameter it is: "ComBat", …; "" for loaders and `check_cohort`
 
     def __str__(self) -> str:
-        given = f"{self.name}={self.listed(_python)}"
+        given = f"{self.name}={self.listed(_python)}" if self.values else self.name
         return f"check_cohort(cohort, {given})" if self.step == "check_cohort" else given
 
     def listed(self, word: Callable[[Any], str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import ROUNDING, asymmetry, is_finite
 from cignn._checks import name_some, nearest, whole
 from cignn._errors import DataError, Option
 from cignn.datasets.cohort import Cohort
@@ -25,7 +26,6 @@ from cignn.datasets.labels import (
     without_site,
 )
 from cignn.datasets.likeness import data_of, identical_pairs, near_duplicates
-from cignn.datasets.series import ROUNDING, asymmetry
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ def apply_checks(cohort: Cohort, checks: Checks, *, own: bool = False) -> Cohort
     """Check as `check_cohort` does; ``own`` allows to repair the data in place."""
     if not len(cohort):
         raise DataError("the cohort has no subjects")
-    finite = np.array([np.isfinite(one).all() for one in data_of(cohort)])
+    finite = np.array([is_finite(one) for one in data_of(cohort)])
     constant = np.array([_constant(one, cohort.series is not None) for one in data_of(cohort)])
     constant &= finite[:, None]
     gaps = np.array([] if cohort.matrices is None else [asymmetry(one) for one in cohort.matrices])

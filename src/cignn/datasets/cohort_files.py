@@ -35,7 +35,7 @@ def load_cohort(
     path: str | Path,
     *,
     label: str | None = "label",
-    folder: str | None = None,
+    data: str | None = None,
     participants: str | Path | pd.DataFrame | None = None,
     atlas: Atlas | None = None,
     n_rois: int | None = None,
@@ -68,7 +68,7 @@ def load_cohort(
         The folder or file.
     label : str or None, default="label"
         Column (array of the .npz) with the labels; None for a cohort without labels.
-    folder : {"series", "matrices"}, default=None
+    data : {"series", "matrices"}, default=None
         Which of the two to read where there are both.
     participants : str, Path or DataFrame, default=None
         Another table of participants. By default the folder's own; for derivatives also that of the folders
@@ -125,19 +125,19 @@ def load_cohort(
     """
     rules = checks_from(checks)
     path = named(path)
-    if folder not in (None, *FOLDERS):
-        raise ValueError(f"folder must be series or matrices, got {folder!r}.")
+    if data not in (None, *FOLDERS):
+        raise ValueError(f"data must be series or matrices, got {data!r}.")
     if n_rois is not None:
         whole("n_rois", n_rois, 1)
     if not path.is_dir():
-        cohort = _from_npz(path, label, folder, n_rois, transpose)
+        cohort = _from_npz(path, label, data, n_rois, transpose)
         cohort = cohort if atlas is None else cohort.with_atlas(atlas)
         if not checks and was_saved(path):
             return cohort
     elif extract is not None or holds_scans(path):
         cohort = from_scans(path, label, participants, extract, dict(entities or {}), rules)
     else:
-        place = _data_folder(path, folder)
+        place = _data_folder(path, data)
         frame, source = people.participants_table(participants, [path])
         cohort = _from_files(
             frame, source, place, label=label, atlas=atlas, n_rois=n_rois, transpose=transpose,
@@ -156,7 +156,7 @@ def _from_npz(path: Path, label: str | None, wanted: str | None, n_rois: int | N
         )
     cohort = read_npz(path, label, turn)
     if wanted is not None and (wanted == "series") != (cohort.matrices is None):
-        raise DataError(f"{path} holds no {wanted}", options=[Option("folder", advice="leave {} out")])
+        raise DataError(f"{path} holds no {wanted}", options=[Option("data", advice="leave {} out")])
     if n_rois not in (None, cohort.n_rois):
         problem = f"n_rois is {n_rois}, the file has {cohort.n_rois}"
         raise DataError(problem, values=(cohort.n_rois,), remedy="correct it", source=path)
@@ -197,7 +197,7 @@ def checked(cohort: Cohort, rules: Checks, path: Path) -> Cohort:
 def _data_folder(path: Path, wanted: str | None) -> Path:
     have = [name for name in FOLDERS if (path / name).is_dir() and wanted in (None, name)]
     if len(have) == 2:
-        raise DataError(f"{path} has both series/ and matrices/", options=[Option("folder", FOLDERS)])
+        raise DataError(f"{path} has both series/ and matrices/", options=[Option("data", FOLDERS)])
     if not have:
         name = f"{wanted}/" if wanted else "series/ or matrices/"
         scans = Option("extract", advice="pass extract=RoiSeries(atlas=…) for what fMRIPrep leaves")
@@ -305,7 +305,7 @@ def _other_rois(
     if len(wrong) == len(tables) or rules.mixed_rois == "raise":
         may_be_turned = not square and expected is None and len({h for h, _ in shapes}) == 1
         hint = [Option("transpose", (True,))] if turned else [TRANSPOSE] if may_be_turned else []
-        number = Option("n_rois", advice="give {} the right number")
+        number = Option("n_rois", advice="set the right number with {}")
         what = "matrices" if square else "series (time points × ROIs)"
         got = name_some(f"{subjects[i]} ({shape})" for i, shape in wrong.items())
         raise DataError(

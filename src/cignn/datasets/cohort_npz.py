@@ -139,7 +139,7 @@ def _check_array_names(path: Path, names: list[str], label: str | None) -> None:
         raise ValueError(f"{path} must hold one of the arrays series and matrices, got {found}.")
     if label not in (None, "label") and label not in names:
         problem = f"{path} has no array '{label}' to read labels from, got {', '.join(names)}"
-        raise DataError(problem, values=names, options=[Option("label", advice="give {} another name")])
+        raise DataError(problem, values=names, options=[Option("label", advice="name another with {}")])
     near = [name for name in LIKE_LABELS if name in names]
     if label == "label" and label not in names and near:
         problem = f"{path} has no array 'label' but {near[0]!r}"

@@ -13,14 +13,14 @@ COLUMNS = ["subject", "roi", "reason", "detail"]
 
 
 def excluded(
-    subjects: Iterable[Any], reason: str, details: str | Sequence[str] = "", rois: Iterable[Any] | None = None
+    subjects: Iterable[Any], reason: str, details: str | Sequence[str] = "", rois: Iterable[Any] = ()
 ) -> pd.DataFrame:
     """Return one row per subject, or per ROI that was left out of everyone.
 
     reason : name of the option that left them out. details : why, in words, for all or for each.
     """
     names = [str(name) for name in subjects]
-    regions = [str(name) for name in rois or ()]
+    regions = [str(name) for name in rois]
     n = len(names) or len(regions)
     each = [details] * n if isinstance(details, str) else list(details)
     columns = zip(names or [""] * n, regions or [""] * n, [reason] * n, each, strict=True)
@@ -45,8 +45,8 @@ def joined(*tables: pd.DataFrame) -> pd.DataFrame:
 def exclusion_lines(table: pd.DataFrame) -> list[str]:
     """Say in one line per reason who was left out and why."""
     lines = []
-    for reason, rows in table.groupby("reason", sort=False):
-        what = "left out" if rows["subject"].any() else "left out of everyone"
+    for (reason, is_roi), rows in table.groupby(["reason", table["subject"] == ""], sort=False):
+        what = "left out of everyone" if is_roi else "left out"
         names = rows["subject"].where(rows["subject"] != "", rows["roi"])
         if rows["detail"].nunique() == 1:
             why = f": {rows['detail'].iloc[0]}" if rows["detail"].iloc[0] else ""

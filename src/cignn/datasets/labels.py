@@ -11,7 +11,7 @@ from cignn._checks import name_some
 from cignn._errors import DataError, Option
 from cignn.datasets.tables import MISSING, NO_VALUES
 
-ANOTHER_LABEL = Option("label", advice="give {} another column")
+ANOTHER_LABEL = Option("label", advice="choose another column with {}")
 _EXACT = 2**53  # whole numbers below this survive a float
 MOST_CLASSES, FEWEST_MEMBERS = 12, 10  # see `refuse_scores`
 

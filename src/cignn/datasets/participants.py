@@ -129,7 +129,7 @@ def label_column(frame: pd.DataFrame, label: str, source: str | Path) -> str:
     if label in frame:
         return label
     if len(alike) > 1:
-        which = Option("label", advice="give {} the one with the labels")
+        which = Option("label", advice="choose one of them with {}")
         raise DataError(f"{source} has the columns {', '.join(alike)}", values=alike, options=[which])
     if not alike:
         raise DataError(

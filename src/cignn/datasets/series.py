@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cignn._arrays import is_symmetric
 from cignn._checks import name_some
 
 
@@ -125,15 +126,4 @@ def are_matrices(series: SeriesStack) -> bool:
     """Whether what should be series is symmetric tables."""
     n_rois = series.values.shape[1]
     square = n_rois > 2 and len(series) > 0 and (series.lengths == n_rois).all()
-    return bool(square) and all(one.any() and asymmetry(one) < ROUNDING for one in series)
-
-
-ROUNDING = 1e-4  # asymmetry of a matrix, relative to its largest value, that counts as rounding
-
-
-def asymmetry(matrix: np.ndarray) -> float:
-    """Largest difference from the transpose, relative to the largest value."""
-    if not np.isfinite(matrix).all():
-        return 0.0
-    largest = np.abs(matrix).max(initial=0.0)
-    return float(np.abs(matrix - matrix.T).max(initial=0.0) / largest) if largest else 0.0
+    return bool(square) and all(one.any() and is_symmetric(one) for one in series)

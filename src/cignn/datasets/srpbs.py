@@ -95,7 +95,7 @@ def load_srpbs(
     cohort = load_cohort(path, label=label, constant_rois=constant_rois, **given)
     if cohort.y is None:
         problem = f"{path} has no labels to tell patients from controls"
-        raise DataError(problem, options=[Option("label", advice="give their column as {}")])
+        raise DataError(problem, options=[Option("label", advice="name their column with {}")])
     names = cohort.y.astype(str)
     for role, code in (("patients", patients), ("controls", controls)):
         if not (names == str(code)).any():

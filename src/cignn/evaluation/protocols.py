@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from cignn._arrays import digest
 from cignn._checks import name_some, nearest, number, whole
+from cignn._errors import DataError, Option
 from cignn.datasets.tables import MISSING
 from cignn.estimators.subjects import classes_of, strata_of
 
@@ -170,8 +171,9 @@ class KFold(Protocol):
         _refuse_own_test(labels, self.name)
         people = _People.of(labels)
         least = _least_of_folds(self.n_splits)
-        wanted = f"kfold with n_splits={self.n_splits} needs at least {least} subjects of every class"
-        people.check_counts(least, wanted, "lower n_splits, " if self.n_splits > 3 else "")
+        wanted = f"kfold with {self.n_splits} folds needs at least {least} subjects of every class"
+        fewer = [Option("n_splits", advice="lower {}", step="kfold")] if self.n_splits > 3 else []
+        people.check_counts(least, wanted, fewer)
         out = []
         for repeat in range(self.repeats):
             folds = people.folds(np.arange(len(people)), self.n_splits, _seed(seed, repeat, 0))
@@ -304,12 +306,15 @@ class _People(NamedTuple):
     def __len__(self) -> int:
         return len(self.has)
 
-    def check_counts(self, least: int, wanted: str, remedy: str = "") -> None:
+    def check_counts(self, least: int, wanted: str, options: Sequence[Option] = ()) -> None:
         counts = self.has.sum(0)
         if counts.min() < least:
             rare = self.classes.tolist()[counts.argmin()]
-            raise ValueError(
-                f"{wanted}, class {rare!r} has {counts.min()}; {remedy}add subjects or drop the class."
+            raise DataError(
+                f"{wanted}, class {rare!r} has {counts.min()}",
+                values=[rare],
+                options=options,
+                remedy="add subjects or drop the class",
             )
 
     def cut(
@@ -365,8 +370,8 @@ def _inner_folds(labels: Labels, split: Split, n: int, share: float, seed: int) 
     where = split.development
     people = _People.of(labels[where])
     least = _least_of_folds(n)
-    remedy = "lower inner, " if n > 3 else ""
-    people.check_counts(least, f"inner={n} needs at least {least} subjects of every class", remedy)
+    fewer = [Option("inner", advice="lower {}", step="protocol")] if n > 3 else []
+    people.check_counts(least, f"inner={n} needs at least {least} subjects of every class", fewer)
     folds = people.folds(np.arange(len(people)), n, _seed(seed, 0, 2))
     splits = [
         _with_validation(people, str(i + 1), rest, test, share, seed, 1000 + i)
