@@ -198,8 +198,8 @@ def test_a_strange_name_is_refused_with_the_list() -> None:
 def test_parameters_are_checked_by_name() -> None:
     with pytest.raises(ValueError, match=r"'gcn' has no parameter 'epoch'; did you mean 'epochs'\?"):
         make_estimator("gcn", epoch=3)
-    with pytest.raises(ValueError, match="kind is settled by the name 'gcn'; leave it out"):
-        make_estimator("gcn", kind="gin")
+    with pytest.raises(ValueError, match="layer is settled by the name 'gcn'; leave it out"):
+        make_estimator("gcn", layer="gin")
 
 
 # --------------------------------------------------------- scikit-learn's interface

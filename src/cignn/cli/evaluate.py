@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -123,12 +122,12 @@ def evaluate(
     from cignn import Cohort
     from cignn.evaluation import Store, TaskFailedWarning, make_protocol, positive_class, summary
     from cignn.evaluation import evaluate as run
-    from cignn.evaluation.protocols import labels_of
     from cignn.evaluation.runner import plan
+    from cignn.evaluation.splits import labels_of
 
     check_folder(out)
     check_kind(connectivity, fisher)
-    given = {"n_splits": folds, "repeats": repeats}
+    given = {"n_splits": folds, "n_repeats": repeats}
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
     estimators = estimators_of(names_in(methods), assignments(settings), device)
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
@@ -223,7 +222,9 @@ def explainable(estimators: dict[str, Any]) -> list[str]:
 
 
 def _takes(estimator: type, param: str) -> bool:
-    return param in inspect.signature(estimator).parameters
+    from cignn.estimators.registry import parameters_of
+
+    return param in parameters_of(estimator)
 
 
 def _show(results: pd.DataFrame, protocol: str, positive: Any) -> None:

@@ -32,7 +32,7 @@ FLAGS = {
     ("ComBat", "covariates"): "--covariates",
     ("kfold", "n_splits"): "--folds",
 }
-ONLY_IN_PYTHON = {"extract", "entities", "inner"}
+ONLY_IN_PYTHON = {"extract", "entities", "n_inner"}
 
 
 def as_flag(option: Option) -> str | None:
@@ -208,7 +208,10 @@ MethodName = Annotated[
     ),
 ]
 Preset = Annotated[
-    str | None, typer.Option(help="default or paper, of ci-gnn.", rich_help_panel=MODEL, metavar="NAME")
+    str | None,
+    typer.Option(
+        help="Settings of ci-gnn: auto, motif, connectome or paper.", rich_help_panel=MODEL, metavar="NAME"
+    ),
 ]
 Epochs = Annotated[
     int | None, typer.Option(min=1, help="Epochs of a network.", rich_help_panel=MODEL, metavar="N")

@@ -104,8 +104,9 @@ def with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
     last = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     params = {}
     for name, value in settings.items():
-        full = name if name in known else last + name
-        if full not in known:
+        places = (name, last + name, f"{last}settings__{name}")  # the last are settings of CI-GNN
+        full = next((place for place in places if place in known), None)
+        if full is None:
             own = sorted(key for key in known if key.startswith(last))
             raise ValueError(
                 f"{type(estimator).__name__} has no parameter {name!r} to search. There are {', '.join(own)}."
