@@ -1,4 +1,4 @@
-"""Every block of Python and every command on a page of the docs runs, one after the other, on made-up data.
+"""Every block of Python, every command on a page of the docs and every example runs, on made-up data.
 
 What runs is what the page says. The fixtures make it quick: small data where the page speaks of the reader's,
 few epochs where it trains, one process where it asks for more.
@@ -6,10 +6,14 @@ few epochs where it trains, one process where it asks for more.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -193,6 +197,36 @@ AFTERWARDS: dict[str, Callable[[dict[str, Any]], None]] = {
     "command-line.md": after_commands,
     "paper.md": after_paper,
 }
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LEAVES = {"own_cohort": "report.html", "saved_model": "model", "dask_cluster": "cluster_results"}
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_the_example_runs(script: Path, tmp_path: Path) -> None:
+    """With an epoch where it has several: what is tested is that it runs, and leaves what it promises."""
+    code = re.sub(r'(epochs"?(?:=|: ))\d+', r"\g<1>1", script.read_text("utf-8"))
+    short = tmp_path / script.name
+    short.write_text(code, "utf-8")
+    environment = os.environ | {"MPLBACKEND": "Agg", "PYTHONWARNINGS": "default"}
+    done = subprocess.run(
+        [sys.executable, short], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout and "Warning" not in done.stderr
+    picture = f"{script.stem}.png"
+    if (ROOT / "docs" / "images" / "examples" / picture).exists():
+        assert (tmp_path / picture).is_file()
+    assert (tmp_path / LEAVES.get(script.stem, script.name)).exists()
+
+
+def test_every_example_is_in_the_gallery() -> None:
+    gallery = (ROOT / "docs" / "gallery_pages.py").read_text("utf-8")
+    for script in EXAMPLES:
+        assert f'"{script.stem}"' in gallery
+        assert (ast.get_docstring(ast.parse(script.read_text("utf-8"))) or "").count("\n") >= 3
 
 
 def test_every_block_says_what_it_is() -> None:
