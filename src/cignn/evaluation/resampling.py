@@ -21,7 +21,7 @@ from cignn.evaluation.classification import (
     scores_of_truths,
     weighted_scores,
 )
-from cignn.evaluation.probes import NAMES, SETTINGS, refuse_repeats
+from cignn.evaluation.tables import NAMES, SETTINGS, refuse_repeats
 
 # resampling inflates the calibration error, which is a sum of distances: its intervals would miss it
 RESAMPLED = tuple(metric for metric in METRICS if metric != "calibration_error")

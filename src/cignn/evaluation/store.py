@@ -23,7 +23,6 @@ import pandas as pd
 
 from cignn._arrays import digest
 from cignn._files import unwritten
-from cignn.evaluation.probes import SETTINGS
 from cignn.evaluation.store_file import (
     BROKEN,
     FORMAT,
@@ -42,6 +41,7 @@ from cignn.evaluation.store_file import (
     rows_of,
     salvaged,
 )
+from cignn.evaluation.tables import SETTINGS
 from cignn.evaluation.tasks import Outcome, Predictions, Task
 
 FILE = "results.sqlite"
