@@ -1,6 +1,6 @@
 """How good a classifier and its explanations are."""
 
-from cignn.evaluation.audit import Audit, Finding, audit
+from cignn.evaluation.audit import audit
 from cignn.evaluation.classification import (
     calibration_curve,
     classification_scores,
@@ -27,6 +27,7 @@ from cignn.evaluation.faithfulness import (
     sparsity,
     top_edge_masks,
 )
+from cignn.evaluation.findings import Audit, Finding
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
 from cignn.evaluation.splits import Split
