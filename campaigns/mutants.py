@@ -269,8 +269,8 @@ MUTANTS = [
     Mutant(
         "scans of a subject fall on both sides",
         "estimators/subjects.py",
-        'of_graph, word = number, "subject"',
-        "pass",
+        "        of_graph = np.arange(len(graphs))\n    subjects",
+        "        pass\n    of_graph = np.arange(len(graphs))\n    subjects",
         "estimators",
         "subject",
     ),
@@ -388,10 +388,10 @@ MUTANTS = [
     ),
     Mutant(
         "the test part helps to choose",
-        "evaluation/protocols.py",
-        "people.positions(part) for part in (train, validation, test)",
-        "people.positions(part) for part in (train, test, test)",
-        "protocols",
+        "evaluation/splits.py",
+        "self.drawn.scans(part) for part in (train, validation, test)",
+        "self.drawn.scans(part) for part in (train, test, test)",
+        "splitters",
     ),
     Mutant(
         "overlap of training sets is ignored",

@@ -19,7 +19,7 @@ from cignn.datasets import Atlas, aal116, check_cohort
 from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import SeriesStack
 from cignn.evaluation import audit, make_protocol
-from cignn.evaluation.protocols import labels_of
+from cignn.evaluation.splits import labels_of
 
 R = 5
 

@@ -49,7 +49,7 @@ from cignn.evaluation import (
 )
 from cignn.evaluation.classification import METRICS
 from cignn.evaluation.methods import plain
-from cignn.evaluation.protocols import labels_of
+from cignn.evaluation.splits import labels_of
 from cignn.evaluation.tasks import Outcome
 from cignn.explainers import make_explainer
 from cignn.paper.data import SubgraphClassifier
@@ -154,7 +154,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_every_task_and_metric_is_a_row(cohort: Cohort, motifs: GraphSet) -> None:
     data = {"brains": cohort, "motifs": motifs}
-    table = evaluate({"lasso": None, "short gin": GIN}, data, Holdout(repeats=2), seeds=[3, 5])
+    table = evaluate({"lasso": None, "short gin": GIN}, data, Holdout(n_repeats=2), seeds=[3, 5])
     assert list(table.columns[:5]) == ["method", "data", "protocol", "split", "seed"]
     assert {"metric", "value", "explainer", "error"} <= set(table.columns)
     assert len(table) == 2 * 2 * 2 * 2 * len(METRICS)
@@ -479,7 +479,7 @@ def test_the_same_settings_under_two_names_are_done_once(
 
 def test_one_name_for_two_settings_is_not_one_method(motifs: GraphSet) -> None:
     """A regularised one predicts one class for all, a free one tells them apart."""
-    split = Holdout(test=0.2).splits(labels_of(motifs), 0)
+    split = Holdout(test_size=0.2).splits(labels_of(motifs), 0)
     with Store() as store:
         tables = [evaluate({"lasso": {"C": C}}, motifs, split, store=store) for C in (1e-9, 10.0)]
         said, kept = store.predictions(), store.results()

@@ -114,12 +114,12 @@ def evaluate(
     from cignn import Cohort
     from cignn.evaluation import Store, TaskFailedWarning, make_protocol, positive_class, summary
     from cignn.evaluation import evaluate as run
-    from cignn.evaluation.protocols import labels_of
     from cignn.evaluation.runner import plan
+    from cignn.evaluation.splits import labels_of
 
     check_folder(out)
     check_kind(connectivity)
-    given = {"n_splits": folds, "repeats": repeats}
+    given = {"n_splits": folds, "n_repeats": repeats}
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
     estimators = estimators_of(names_in(methods), assignments(settings), device)
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)

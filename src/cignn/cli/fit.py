@@ -67,8 +67,8 @@ def fit(
     from cignn import Cohort
     from cignn.estimators import make_estimator
     from cignn.estimators.persistence import check_model_path
-    from cignn.evaluation import classification_scores, make_protocol, positive_class
-    from cignn.evaluation.protocols import labels_of
+    from cignn.evaluation import Holdout, classification_scores, positive_class
+    from cignn.evaluation.splits import labels_of
 
     check_model_path(out)
     check_kind(connectivity)
@@ -97,7 +97,7 @@ def fit(
         refuse_for_graphs(context)
     train, test = np.arange(len(cohort)), np.arange(0)
     if hold_out:
-        split = make_protocol("holdout", test=hold_out).splits(labels_of(cohort), seed)[0]
+        split = Holdout(test_size=hold_out).splits(cohort, seed)[0]
         train, test = split.development, split.test
     if not as_json:
         say_words(f"{cohort!r}")

@@ -94,7 +94,7 @@ def report(
     if not run.is_dir() or not (is_results or (run / "config.json").is_file()):
         raise FileNotFoundError(f"{run} is no folder of cignn fit or cignn evaluate.")
     from cignn import Cohort, load_model
-    from cignn.evaluation.protocols import labels_of
+    from cignn.evaluation.splits import labels_of
     from cignn.report import report_of, write_report
 
     results, model = (run, model) if is_results else (results, run)
@@ -202,8 +202,7 @@ def _trained(
 ) -> tuple[Path, Any]:
     """Train the method of an evaluation that can be explained and keep it beside the results, once."""
     from cignn import Cohort, load_model
-    from cignn.evaluation import make_protocol
-    from cignn.evaluation.protocols import labels_of
+    from cignn.evaluation import Holdout
 
     place = run / "model"
     if (place / "config.json").is_file():
@@ -222,7 +221,7 @@ def _trained(
     if isinstance(cohort, Cohort):
         choices = [settings.get(name, default) for name, default in STEPS.items()]
         fitted = cohort_model(classifier, cohort, *choices, int(not quiet))
-    split = make_protocol("holdout", test=HOLD_OUT).splits(labels_of(cohort), seed)[0]
+    split = Holdout(test_size=HOLD_OUT).splits(cohort, seed)[0]
     if not quiet:
         complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")
     fitted.fit(cohort[split.development])

@@ -7,8 +7,9 @@ from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.gnn import GNNClassifier
+from cignn.estimators.graph_vectors import GraphVectors
 from cignn.estimators.registry import ESTIMATORS, Method, load_model, make_estimator
-from cignn.estimators.shallow import ShallowGraphClassifier, connectivity_vector, graph_statistics
+from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.sib import SIBClassifier
 
 __all__ = [
@@ -21,12 +22,11 @@ __all__ = [
     "ExplainingClassifier",
     "GNNClassifier",
     "GraphClassifier",
+    "GraphVectors",
     "Method",
     "NeuralGraphClassifier",
     "SIBClassifier",
     "ShallowGraphClassifier",
-    "connectivity_vector",
-    "graph_statistics",
     "load_model",
     "make_estimator",
 ]

@@ -39,8 +39,8 @@ REFERENCE = "preparation.safetensors"
 SETTINGS = "settings.toml"  # what the command line was told
 FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, SETTINGS)
 LARGEST_CONFIG = 2**28  # bytes
-# what skops does not trust by itself and our pipelines hold: the trees of a forest
-TRUSTED = ["sklearn.tree._tree.Tree"]
+# what skops does not trust by itself and our pipelines hold: how graphs are read, and the trees of a forest
+TRUSTED = ["cignn.estimators.graph_vectors.GraphVectors", "sklearn.tree._tree.Tree"]
 # files that wait for their names, and what `tempfile` made to see whether a folder can be written
 _WAITING = re.compile(rf"({'|'.join(map(re.escape, FILES))})\.[0-9a-f]{{16}}\.new|\.cignn-.*")
 

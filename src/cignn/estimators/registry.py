@@ -28,10 +28,10 @@ class Method:
 
 
 ESTIMATORS: dict[str, Method] = {
-    "linear-svm": Method(ShallowGraphClassifier, {"kind": "linear-svm"}),
-    "rbf-svm": Method(ShallowGraphClassifier, {"kind": "rbf-svm"}),
-    "random-forest": Method(ShallowGraphClassifier, {"kind": "random-forest"}),
-    "lasso": Method(ShallowGraphClassifier, {"kind": "lasso"}),
+    "linear-svm": Method(ShallowGraphClassifier, {"model": "linear-svm"}),
+    "rbf-svm": Method(ShallowGraphClassifier, {"model": "rbf-svm"}),
+    "random-forest": Method(ShallowGraphClassifier, {"model": "random-forest"}),
+    "lasso": Method(ShallowGraphClassifier, {"model": "lasso"}),
     "gcn": Method(GNNClassifier, {"layer": "gcn"}),
     "gat": Method(GNNClassifier, {"layer": "gat"}),
     "gin": Method(GNNClassifier, {"layer": "gin"}),

@@ -34,8 +34,9 @@ from cignn.evaluation.methods import (
     resolve_search,
     with_settings,
 )
-from cignn.evaluation.protocols import Given, Protocol, Split, check_splits, labels_of, make_protocol
 from cignn.evaluation.resampling import rescored
+from cignn.evaluation.splits import Split, check_splits, labels_of
+from cignn.evaluation.splitters import Given, Splitter, make_protocol
 from cignn.evaluation.store import Store, versions
 from cignn.evaluation.tasks import Outcome, Task, run_task
 
@@ -58,7 +59,7 @@ class TaskFailedWarning(UserWarning):
 def evaluate(
     methods: Methods,
     data: Any,
-    protocol: str | Protocol | Sequence[Split] = "holdout",
+    protocol: str | Splitter | Sequence[Split] = "holdout",
     seeds: int | Iterable[int] = 1,
     *,
     explainers: Methods | None = None,
@@ -144,7 +145,7 @@ def evaluate(
 def plan(
     methods: Methods,
     data: Mapping[str, Any],
-    protocol: str | Protocol | Sequence[Split],
+    protocol: str | Splitter | Sequence[Split],
     seeds: int | Iterable[int],
     explainers: Methods | None = None,
     search: Mapping[str, Any] | None = None,
@@ -168,7 +169,7 @@ def plan(
             settings: dict[str, Any] = {"method": plain(estimator)}
             if name in grids:
                 tried = [plain(with_settings(estimator, one)) for one in grids[name]]
-                settings["search"] = [plain(grids[name]), search_metric, protocol.inner]
+                settings["search"] = [plain(grids[name]), search_metric, protocol.n_inner]
                 if "resolved_defaults" in json.dumps(
                     tried
                 ):  # a preset, or "auto", may be among what is tried
@@ -188,8 +189,8 @@ def plan(
     return tasks
 
 
-def _protocol(protocol: str | Protocol | Sequence[Split]) -> Protocol:
-    if isinstance(protocol, Protocol):
+def _protocol(protocol: str | Splitter | Sequence[Split]) -> Splitter:
+    if isinstance(protocol, Splitter):
         return protocol
     if isinstance(protocol, str):
         return make_protocol(protocol)
@@ -197,7 +198,7 @@ def _protocol(protocol: str | Protocol | Sequence[Split]) -> Protocol:
     if not splits or not all(isinstance(split, Split) for split in splits):
         what = f"a {type(protocol).__name__} of {type(splits[0]).__name__}" if splits else repr(protocol)
         raise ValueError(
-            f"protocol must be a name, a Protocol or splits (cignn.evaluation.Split), got {what}."
+            f"protocol must be a name, a splitter or splits (cignn.evaluation.Split), got {what}."
         )
     return Given(splits)
 
