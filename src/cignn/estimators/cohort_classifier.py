@@ -17,7 +17,7 @@ from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.connectome.saving import StepState, state_of, step_from
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.cohort_checks import take_rois
+from cignn.datasets.cohort_repairs import take_rois
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier, words
 from cignn.estimators.persistence import (
