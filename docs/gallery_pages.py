@@ -1,7 +1,6 @@
 """Make the gallery of ``examples/``: the page, and with ``python docs/gallery_pages.py`` its pictures.
 
-The first sentence of a script's docstring is its title, the rest its text. A picture is what the script draws,
-shrunk for a page.
+The first line of a script's docstring is its title, the rest its text. A picture is what the script draws.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ def pages() -> dict[str, str]:
     """Path below docs → Markdown."""
     parts = [
         "# Gallery",
-        "Short scripts to start from. Each runs in less than a minute on two cores, on data that it makes itself, "
-        "and writes into the current folder. They are in `examples/`.",
+        "Short scripts to start from, in `examples/`. Each runs in less than a minute on two cores, on data "
+        "that it makes itself, and writes into the current folder.",
     ]
     return {"gallery.md": "\n\n".join(parts + [_section(name) for name in ORDER]) + "\n"}
 

@@ -2,9 +2,9 @@
 
 In this simulated cohort patients and controls do not differ at all. But scanners shift connections, and most
 patients come from one site, so that a classifier can recognise the scanner and be right more often than
-chance. The audit says so beforehand. Two remedies: leave out whole sites when testing, and take the shift of
-every site out with ComBat, which estimates it on the training subjects of each fold. Both must bring the score
-back to chance.
+chance. The audit says so beforehand. There are two remedies: to leave out whole sites when testing, and to
+take the shift of every site out with ComBat, which estimates it on the training subjects of each fold. Both
+must bring the score back to chance.
 """
 
 from sklearn.linear_model import LogisticRegression
@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import make_cohort
 from cignn.estimators import GraphVectors
-from cignn.evaluation import audit, brief, evaluate, summary
+from cignn.evaluation import audit, evaluate, summary
 
 cohort = make_cohort(
     240,
@@ -27,7 +27,9 @@ cohort = make_cohort(
     lengths=(100, 140),
     random_state=0,
 )
-print(brief(audit(cohort)))
+for finding in audit(cohort):
+    if finding.severity == "serious":
+        print(f"{finding.name}: {finding.message}")
 
 classifier = (ConnectomeGraphs(), GraphVectors(), StandardScaler(), LogisticRegression(max_iter=1000))
 combat = ComBat(covariates=("age", "sex"), unseen="grand_mean")

@@ -1,9 +1,9 @@
 """An honest evaluation: a linear baseline and shuffled labels beside the method.
 
-Two questions belong beside every accuracy. What does a simple method reach on the same folds? Here it is a t-test
-inside each training part that selects 50 connections, and a logistic regression on them. And what comes out where
-there is nothing to find? The same evaluation runs on the cohort with shuffled labels: a score above chance there
-would mean that test data leaked into the training.
+Two questions belong beside every accuracy. What does a simple method reach on the same folds? Here a t-test
+on each training part selects 50 connections for a logistic regression. And what comes out where there is
+nothing to find? The same evaluation runs on the cohort with shuffled labels: a score above chance there would
+mean that test data leaked into the training.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 
 ``python examples/molecules.py path/to/MUTAG`` reads any set in the TU format, as the TU Dortmund collection
 has them; without a folder the script writes a made-up one. Its molecules are rings of six carbons with one
-nitrogen and two oxygens. In active ones (class 1) the oxygens are bound to the nitrogen, a nitro group; in the
-others they are bound to the ring. Counts of atoms say nothing, so the oxygens' bonds explain the class.
+nitrogen and two oxygens. In active ones (class 1) the oxygens are bound to the nitrogen, in the others to the
+ring. Counts of atoms say nothing, so the oxygens' bonds explain the class.
 
 The pictures need the extra ``molecules`` (rdkit).
 """

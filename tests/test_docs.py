@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import os
 import re
 import shlex
 import shutil
@@ -200,26 +199,42 @@ AFTERWARDS: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+IN_PROCESS = [script for script in EXAMPLES if script.stem != "dask_cluster"]
 LEAVES = {"own_cohort": "report.html", "saved_model": "model", "dask_cluster": "cluster_results"}
 
 
+def shortened(script: Path) -> str:
+    """An example with one epoch where it has several: what is tested is that it runs."""
+    return re.sub(r'(epochs"?(?:=|: ))\d+', r"\g<1>1", script.read_text("utf-8"))
+
+
+def check_what_is_left(script: Path, folder: Path) -> None:
+    left = [LEAVES[script.stem]] if script.stem in LEAVES else []
+    if (ROOT / "docs" / "images" / "examples" / f"{script.stem}.png").exists():
+        left.append(f"{script.stem}.png")
+    assert all((folder / name).exists() for name in left)
+
+
 @pytest.mark.medium
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
-def test_the_example_runs(script: Path, tmp_path: Path) -> None:
-    """With an epoch where it has several: what is tested is that it runs, and leaves what it promises."""
-    code = re.sub(r'(epochs"?(?:=|: ))\d+', r"\g<1>1", script.read_text("utf-8"))
-    short = tmp_path / script.name
-    short.write_text(code, "utf-8")
-    environment = os.environ | {"MPLBACKEND": "Agg", "PYTHONWARNINGS": "default"}
-    done = subprocess.run(
-        [sys.executable, short], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout and "Warning" not in done.stderr
-    picture = f"{script.stem}.png"
-    if (ROOT / "docs" / "images" / "examples" / picture).exists():
-        assert (tmp_path / picture).is_file()
-    assert (tmp_path / LEAVES.get(script.stem, script.name)).exists()
+@pytest.mark.parametrize("script", IN_PROCESS, ids=lambda script: script.stem)
+def test_the_example_runs(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [script.name])
+    exec(compile(shortened(script), str(script), "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out
+    check_what_is_left(script, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_example_of_a_cluster_runs(tmp_path: Path) -> None:
+    """In a process of its own: its workers import the script."""
+    script = tmp_path / "dask_cluster.py"
+    script.write_text(shortened(ROOT / "examples" / script.name), "utf-8")
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "9 tasks" in done.stdout, done.stderr
+    check_what_is_left(script, tmp_path)
 
 
 def test_every_example_is_in_the_gallery() -> None:
