@@ -127,9 +127,7 @@ def evaluate(
     able = explainable(estimators)
     if isinstance(cohort, Cohort):
         choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        estimators = {
-            name: cohort_model(one, cohort, *choices).pipeline() for name, one in estimators.items()
-        }
+        estimators = {name: cohort_model(one, cohort, *choices) for name, one in estimators.items()}
     else:
         refuse_for_graphs(context)
     name, wanted = name_of(data), names_in(explainers) or None

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from cignn._checks import choice, jobs, name_some
 from cignn._progress import track, working
-from cignn.connectome.covariates import check_cohort_input, check_rois
+from cignn.connectome.covariates import check_cohort_input, with_rois
 from cignn.datasets.cohort import Cohort
 
 KINDS = ("correlation", "partial", "tangent", "covariance")
@@ -51,6 +51,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
     ----------
     measure_ : the fitted nilearn estimator, or None for "correlation"
     n_rois_ : number of ROIs seen in `fit`
+    roi_names_, atlas_ : of the cohort seen in `fit`; `transform` brings ROIs into its order
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
     def fit(self, X: Cohort, y: Any = None) -> Self:
         """Check the settings; learn the tangent space's reference from these subjects."""
         self._check(X)
-        self.n_rois_ = X.n_rois
+        self.n_rois_, self.roi_names_, self.atlas_ = X.n_rois, X.roi_names, X.atlas
         self.measure_ = None
         if X.series is None or self.kind == "correlation":
             return self
@@ -105,7 +106,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
         self._check(X)
         if not hasattr(self, "n_rois_"):
             raise NotFittedError("this Connectivity is not fitted; call fit with the training cohort first.")
-        check_rois(X, self.n_rois_)
+        X = with_rois(X, self.roi_names_, self.atlas_)
         if X.series is None:
             return X
         constant = self._constant_rois(X)
