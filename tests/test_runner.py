@@ -51,6 +51,7 @@ from cignn.evaluation.classification import METRICS
 from cignn.evaluation.methods import plain
 from cignn.evaluation.splits import labels_of
 from cignn.evaluation.tasks import Outcome
+from cignn.evaluation.workers import in_processes
 from cignn.explainers import make_explainer
 from cignn.paper.data import SubgraphClassifier
 from cignn.report.performance import method_tables
@@ -210,7 +211,7 @@ class Mortal:
 def test_a_task_that_kills_its_process_is_found_and_the_others_are_done(motifs: GraphSet) -> None:
     tasks = runner.plan({"lasso": {"C": 1.0}}, {"data": motifs}, "holdout", 7)
     workers = partial(nullcontext, Mortal(3))
-    outcomes = list(runner._in_processes(iter(tasks), {"data": motifs}, workers, 1))
+    outcomes = list(in_processes(iter(tasks), {"data": motifs}, workers, 1))
     assert sorted(o.key for o in outcomes) == sorted(task.key for task in tasks)
     failed = [o for o in outcomes if o.error is not None]
     assert [o.key for o in failed] == [task.key for task in tasks if task.seed == 1]
@@ -736,7 +737,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a class": ({"methods": {"x": Spy}}, TypeError, "method 'x' must be settings or a scikit-learn"),
     "data": ({"data": np.ones(3)}, TypeError, "data 'data' must be a GraphSet or a Cohort, got ndarray"),
     "protocol": ({"protocol": "houldout"}, ValueError, "no protocol 'houldout'; did you mean 'holdout'"),
-    "splits": ({"protocol": [1, 2]}, ValueError, "a name, a Protocol or splits.*got a list of int"),
+    "splits": ({"protocol": [1, 2]}, ValueError, "a name, a splitter or splits.*got a list of int"),
     "seeds of a kind": ({"seeds": 2.0}, ValueError, "seeds must be different whole numbers, or how many"),
     "processes": ({"n_jobs": 0}, ValueError, "n_jobs must be a number of processes, or -1 for all cores"),
     "threads": ({"threads": 0}, ValueError, "threads must be a whole number of at least 1, got 0"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,9 +111,8 @@ def evaluate(
     """
     kind_of(data, format)  # before the wait for imports
     from cignn import Cohort
-    from cignn.evaluation import Store, TaskFailedWarning, make_protocol, positive_class, summary
-    from cignn.evaluation import evaluate as run
-    from cignn.evaluation.runner import plan
+    from cignn.evaluation import Store, make_protocol, positive_class, summary
+    from cignn.evaluation.runner import plan, run_tasks
     from cignn.evaluation.splits import labels_of
 
     check_folder(out)
@@ -130,20 +128,16 @@ def evaluate(
         estimators = {name: cohort_model(one, cohort, *choices) for name, one in estimators.items()}
     else:
         refuse_for_graphs(context)
-    name, wanted = name_of(data), names_in(explainers) or None
-    tasks = plan(estimators, {name: cohort}, how, seeds, wanted)
+    named = {name_of(data): cohort}
+    tasks = plan(estimators, named, how, seeds, names_in(explainers) or None, positive=positive)
     write_settings(out / FILE, context)
-    write_plan(out, tasks)
-    with Store(out) as store, warnings.catch_warnings():
-        warnings.simplefilter("ignore", TaskFailedWarning)
+    planned = write_plan(out, tasks)
+    with Store(out) as store:
         before = len(store.tasks())
         try:
-            results = run(
-                estimators,
-                {name: cohort},
-                how,
-                seeds,
-                explainers=wanted,
+            results = run_tasks(
+                tasks,
+                named,
                 positive=positive,
                 store=store,
                 n_jobs=jobs,
@@ -152,8 +146,8 @@ def evaluate(
                 verbose=int(not as_json),
             )
         except KeyboardInterrupt:
-            raise InterruptedWorkError(_kept(store, before, out, len(tasks))) from None
-        missing = missing_tasks(out, store)
+            raise InterruptedWorkError(_kept(store, before, out, planned)) from None
+        missing = missing_tasks(planned, store)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
     write_csv(out / "summary.csv", table.reset_index())
@@ -262,9 +256,9 @@ def _compared(results: pd.DataFrame) -> pd.DataFrame | None:
         return None
 
 
-def _kept(store: Store, before: int, out: Path, n_tasks: int) -> str:
+def _kept(store: Store, before: int, out: Path, planned: list[list[str]]) -> str:
     """What an interrupt leaves, and what is missing of the evaluation."""
-    missing = missing_tasks(out, store)
+    missing, n_tasks = missing_tasks(planned, store), len(planned)
     new = len(store.tasks()) - before
     some = name_some([str(task).removesuffix(" not yet run") for task in missing], 3)
     lacking = f"; missing: {some}" if missing else ""

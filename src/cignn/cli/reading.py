@@ -250,20 +250,21 @@ def how_many(subjects: Iterable[str]) -> str:
     return people if n == len(names) else f"{len(names)} scans of {people}"
 
 
-def write_plan(folder: Path, tasks: Iterable[Task]) -> None:
-    """Write down which tasks the evaluation in a folder is made of: one per line, key first, then names."""
+def write_plan(folder: Path, tasks: Iterable[Task]) -> list[list[str]]:
+    """Write down which tasks the evaluation in a folder is made of, and return what `planned` reads of it."""
     rows = [(t.key, t.method, t.data, t.protocol.name, t.split.name, t.seed) for t in tasks]
-    lines = ["\t".join(" ".join(str(part).split()) for part in row) for row in rows]
-    write_text(folder / TASKS, "".join(f"{line}\n" for line in lines))
+    plan = [[" ".join(str(part).split()) for part in row] for row in rows]
+    write_text(folder / TASKS, "".join("\t".join(row) + "\n" for row in plan))
+    return plan
 
 
-def missing_tasks(folder: Path, store: Store) -> list[MissingTask]:
-    """Return what the last evaluation in a folder planned and has no scores of, with the reason."""
+def missing_tasks(plan: list[list[str]], store: Store) -> list[MissingTask]:
+    """Return the tasks of a plan, see `planned`, that a store has no scores of, with the reason."""
     from cignn.evaluation.tasks import MissingTask
 
     kept = store.tasks().set_index("key")
     out = []
-    for key, *names in planned(folder):
+    for key, *names in plan:
         why = "not yet run"
         if key in kept.index:
             row = kept.loc[key]

@@ -256,10 +256,11 @@ def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
         return _Evaluated()
     if not (results / "results.sqlite").is_file():
         raise FileNotFoundError(f"{results} is no folder of cignn evaluate.")
+    plan = planned(results)
     with Store(results) as store:
-        rows, predictions, missing = store.results(), store.predictions(), missing_tasks(results, store)
-    keys = [key for key, *_ in planned(results)]
-    if keys:
+        rows, predictions, missing = store.results(), store.predictions(), missing_tasks(plan, store)
+    if plan:
+        keys = [key for key, *_ in plan]
         rows, predictions = (table[table["key"].isin(keys)] for table in (rows, predictions))
     try:
         refuse_mixtures(rows)

@@ -1,9 +1,9 @@
-"""What transformers of cohorts share: checks of their input, and covariates as columns."""
+"""Shared by the transformers of cohorts: checks of their input, and coded covariates."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,8 @@ from cignn.datasets.cohort_checks import take_rois
 from cignn.graphs.building import CLOSE
 
 
-def check_cohort_input(X: Any, step: str, matrices: bool = False) -> None:
-    """Raise unless X is a cohort with subjects and, where asked for, finite matrices."""
+def check_cohort_input(X: object, step: str, matrices: bool = False) -> None:
+    """Raise unless X is a cohort with subjects and, if ``matrices``, finite matrices."""
     if not isinstance(X, Cohort):
         raise TypeError(f"{step} works on a Cohort, got {type(X).__name__}; make one with Cohort(series=…).")
     if not len(X):
@@ -33,12 +33,12 @@ def check_cohort_input(X: Any, step: str, matrices: bool = False) -> None:
 
 
 def check_symmetry(X: Cohort) -> None:
-    """Raise unless all matrices are as symmetric as those of graphs must be."""
+    """Raise unless all matrices are symmetric."""
     assert X.matrices is not None
     askew = [not np.allclose(matrix, matrix.T, CLOSE, CLOSE, equal_nan=True) for matrix in X.matrices]
     if any(askew):
         raise ValueError(
-            f"the matrix of {name_some(X.subjects[askew])} is not symmetric; make it so with "
+            f"the matrix of {name_some(X.subjects[askew])} is not symmetric; symmetrise it with "
             'check_cohort(cohort, asymmetric="symmetrise").'
         )
 
@@ -74,7 +74,7 @@ def with_rois(X: Cohort, roi_names: list[str], atlas: Atlas | None) -> Cohort:
 
 
 class CovariateColumn(NamedTuple):
-    """A covariate as it was in the training cohort."""
+    """The coding of a covariate, learned from the training cohort."""
 
     name: str
     levels: list | None  # of categories; None for numbers
@@ -92,16 +92,16 @@ class CovariateColumn(NamedTuple):
                     f"{name} has no mean and spread (infinite or huge values); correct it or leave it out."
                 )
             if std == 0:
-                _say_left_out(name)
+                _warn_left_out(name)
             return cls(name, None, np.array([mean]), float(std))
         levels = sorted(column.dropna().unique())
         if len(levels) < 2:
-            _say_left_out(name)
+            _warn_left_out(name)
         coded = column.dropna().to_numpy()[:, None] == np.array(levels[1:], object)
         return cls(name, levels, coded.mean(0) if len(coded) else np.zeros(0), 1.0)
 
     def coded(self, column: pd.Series, subjects: np.ndarray) -> np.ndarray:
-        """(n, k) centred numbers, 0 where missing; a covariate that never varied in training has none."""
+        """(n, k) centred numbers, 0 where missing; k is 0 for a covariate that did not vary in training."""
         absent = column.isna().to_numpy()
         if self.levels is None:
             if self.std == 0:
@@ -120,7 +120,7 @@ class CovariateColumn(NamedTuple):
         return values
 
 
-def _say_left_out(name: str) -> None:
+def _warn_left_out(name: str) -> None:
     warnings.warn(
         f"{name} does not vary in the training cohort; it is left out of the covariates.", stacklevel=5
     )
