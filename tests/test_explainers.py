@@ -258,7 +258,7 @@ def test_advice_does_not_lead_from_one_refusal_to_the_next(graphs: GraphSet) -> 
 
 @every_explainer
 def test_of_what_takes_a_cohort_the_parts_to_explain_are_named(name: str, graphs: GraphSet) -> None:
-    cohort = make_cohort(12, 6, n_edges=2, kind="matrices", random_state=0)
+    cohort = make_cohort(12, 6, n_edges=2, data="matrices", random_state=0)
     model = CohortClassifier.make(CLASSIFIERS["gin"]()).fit(cohort)
     parts = r"fit\(model\.classifier_, model\.to_graphs\(cohort\)\)"
     with pytest.raises(TypeError, match=parts):

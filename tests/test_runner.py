@@ -64,7 +64,7 @@ FEW = {"lasso": {"C": 1.0}, "linear-svm": {"C": 1.0}}
 
 @pytest.fixture(scope="module")
 def cohort() -> Cohort:
-    return make_cohort(40, 10, n_edges=6, effect=0.8, n_sites=5, kind="matrices", random_state=0)
+    return make_cohort(40, 10, n_edges=6, effect=0.8, n_sites=5, data="matrices", random_state=0)
 
 
 @pytest.fixture(scope="module")

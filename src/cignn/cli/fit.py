@@ -15,7 +15,7 @@ from cignn._checks import meant
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
-from cignn.cli.reading import how_many, kind_of, read_data
+from cignn.cli.reading import format_of, how_many, read_data
 from cignn.cli.screen import positive_words, say, say_json, say_words, show_facts
 from cignn.cli.settings import FILE, assignments, names_in, settings_text
 
@@ -60,7 +60,7 @@ def fit(
 
     Example: [bold]cignn fit my_study --out model --hold-out 0.2[/]
     """
-    kind_of(data, format)  # before the wait for imports
+    format_of(data, format)  # before the wait for imports
     import numpy as np
 
     from cignn import Cohort
@@ -70,7 +70,7 @@ def fit(
     from cignn.evaluation.splits import labels_of
 
     check_model_path(out)
-    check_kind(connectivity)
+    check_kind(connectivity, fisher)
     given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
@@ -190,8 +190,13 @@ def cohort_model(
     )
 
 
-def check_kind(connectivity: str | None) -> None:
-    """Refuse an unknown kind of connectivity before anything is read."""
+def check_kind(connectivity: str | None, fisher: bool) -> None:
+    """Refuse an unknown kind of connectivity, or one without Fisher's z, before anything is read."""
+    if fisher and connectivity in ("tangent", "covariance"):
+        raise typer.BadParameter(
+            f"needs correlations; use --connectivity correlation or partial, got {connectivity}.",
+            param_hint="'--fisher'",
+        )
     if connectivity is not None and connectivity not in opt.KINDS:
         hint = meant(connectivity, opt.KINDS)
         raise typer.BadParameter(f"there is no '{connectivity}'; {hint}", param_hint="'--connectivity'")

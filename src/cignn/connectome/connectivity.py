@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from cignn._checks import choice, jobs, name_some
+from cignn._errors import DataError, Option
 from cignn._progress import track, working
 from cignn.connectome.covariates import check_cohort_input, with_rois
 from cignn.datasets.cohort import Cohort
@@ -230,12 +231,23 @@ class Connectivity(TransformerMixin, BaseEstimator):
         wrong = constant.copy()
         for i, series in enumerate(X.series):
             if len(series) < 3:
-                raise ValueError(
-                    f"subject {X.subjects[i]} has {len(series)} time points; connectivity needs 3 or more."
-                )
+                short = f"subject {X.subjects[i]} has {len(series)} time points"
+                problem = f"{short}; connectivity needs 3 or more"
+                raise DataError(problem, subjects=[X.subjects[i]], values=[len(series)])
             low, high = series.min(0), series.max(0)
             if not np.isfinite(low).all() or not np.isfinite(high).all():
-                raise ValueError(f"subject {X.subjects[i]} has NaN or infinite values; repair or drop it.")
+                raise DataError(
+                    f"subject {X.subjects[i]} has NaN or infinite values",
+                    subjects=[X.subjects[i]],
+                    options=[
+                        Option(
+                            "non_finite",
+                            ("drop_subject", "zero"),
+                            "repair or drop it with {}",
+                            "check_cohort",
+                        )
+                    ],
+                )
             constant[i] = low == high
             wrong[i] = constant[i] & (low != 0) if X.zeros_mean_absent else constant[i]
         if wrong.any() and self.constant_rois == "raise":
@@ -244,9 +256,13 @@ class Connectivity(TransformerMixin, BaseEstimator):
                 f"{X.subjects[i]} ({name_some([X.roi_names[j] for j in np.flatnonzero(wrong[i])], 3)})"
                 for i in who
             ]
-            raise ValueError(
+            raise DataError(
                 f"{len(who)} subjects have constant ROIs, whose correlations are undefined: "
-                f"{name_some(subjects)}; drop the subjects or pass constant_rois='zero'."
+                f"{name_some(subjects)}",
+                subjects=X.subjects[who],
+                values=np.array(X.roi_names)[wrong.any(0)],
+                options=[Option("constant_rois", ("zero",))],
+                remedy="drop the subjects",
             )
         return constant
 

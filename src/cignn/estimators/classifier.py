@@ -17,7 +17,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from cignn._checks import shown
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.cohort_checks import refuse_scores
+from cignn.datasets.labels import refuse_scores
 from cignn.estimators.persistence import Saved, write_folder
 from cignn.graphs import GraphSet
 
