@@ -23,7 +23,7 @@ from cignn.connectome import ComBat, Connectivity
 from cignn.datasets import load_rest_meta_mdd, make_cohort
 from cignn.estimators import make_estimator
 from cignn.estimators.checkpoint import ROW, Checkpoint, _checksum, _progress
-from cignn.estimators.classifier import checked_chances
+from cignn.estimators.classifier import checked_probabilities
 from cignn.estimators.persistence import WEIGHTS, reseal
 from cignn.evaluation import Holdout, Split, Store, store_file
 from cignn.evaluation.tasks import Outcome, Score, Task
@@ -286,10 +286,10 @@ def test_a_checkpoint_that_can_be_no_name_is_told_before_the_training(few: Graph
 
 def test_probabilities_sum_to_one_or_are_none() -> None:
     good = np.array([[0.25, 0.75], [1.0, 0.0]])
-    assert checked_chances(good) is good
+    assert checked_probabilities(good) is good
     for bad in ([0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0], [np.inf, 0.0]):
         with pytest.raises(ValueError, match="graph 1 no probabilities"):
-            checked_chances(np.array([[0.5, 0.5], bad]))
+            checked_probabilities(np.array([[0.5, 0.5], bad]))
 
 
 def test_covariates_that_a_saved_combat_has_no_columns_of_are_refused(tmp_path: Path) -> None:
