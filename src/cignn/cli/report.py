@@ -244,8 +244,8 @@ class _Evaluated(NamedTuple):
 def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
     """Read the evaluation asked for last; the store of the folder may hold others."""
     from cignn.evaluation import Store
-    from cignn.evaluation.probes import refuse_mixtures
     from cignn.evaluation.resampling import rescored
+    from cignn.evaluation.tables import refuse_mixtures
 
     if results is None:
         return _Evaluated()

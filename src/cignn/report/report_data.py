@@ -19,9 +19,9 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.exclusions import exclusion_lines
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
-from cignn.evaluation.audit import Audit
 from cignn.evaluation.classification import positive_class
 from cignn.evaluation.faithfulness import edge_ranks, probabilities_without
+from cignn.evaluation.findings import Audit
 from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
