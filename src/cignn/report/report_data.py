@@ -311,9 +311,9 @@ def _as_graphs(model: Any, data: GraphSet | Cohort) -> tuple[Any, GraphSet]:
         if not isinstance(data, GraphSet):
             data = steps.transform(data)
     if isinstance(data, Cohort):
-        from cignn.connectome import Connectivity, ConnectomeGraphs
+        from cignn.connectome import make_connectome_pipeline
 
-        data = ConnectomeGraphs().transform(Connectivity().fit(data).transform(data))
+        data = make_connectome_pipeline().fit_transform(data)
     if not isinstance(data, GraphSet):
         raise TypeError(f"a report is made of a GraphSet or a Cohort, got {type(data).__name__}.")
     return model, data
