@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from cignn.graphs.graph_batch import GraphBatch, Memory
+from cignn.graphs.graph_batch import GraphBatch
 from cignn.graphs.pyg import read_pyg
 from cignn.graphs.storage import (
     Ragged,
@@ -91,7 +91,6 @@ class GraphSet:
         self.feature_names = None if feature_names is None else [str(name) for name in feature_names]
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
             raise ValueError(f"expected {self.n_features} feature_names, got {len(self.feature_names)}.")
-        self._thresholds: dict[float, np.ndarray] = {}
         self.y = None if y is None else np.asarray(y)
         self.groups = None if groups is None else np.asarray(groups)
         self.node_names = None if node_names is None else [str(name) for name in node_names]
@@ -460,8 +459,7 @@ class GraphSet:
         labels = None if y is None else torch.from_numpy(np.asarray(y)[index].astype(np.int64))
         adj = torch.from_numpy(weights)
         features = adj if x is weights else torch.from_numpy(np.asarray(x, np.float32))
-        memory = Memory(self._thresholds, len(self), index, adj)
-        return GraphBatch(features, adj, torch.from_numpy(nodes), labels, not nodes.all(), memory)
+        return GraphBatch(features, adj, torch.from_numpy(nodes), labels, not nodes.all())
 
     def batch_indices(self, batch_size: int, shuffle: bool = False) -> list[np.ndarray]:
         """Cut the set into batches of nearly equal length in which graphs of similar size travel together.
