@@ -1,6 +1,6 @@
 """Accuracy and explanation quality on data sets with published figures, 80/10/10 splits, one line a run.
 
-    python -m benchmarks.accuracy BA-2Motifs MUTAG --preset default --seeds 0 1 2 --out results/accuracy.jsonl
+    python -m benchmarks.accuracy BA-2Motifs MUTAG --preset auto --seeds 0 1 2 --out results/accuracy.jsonl
 
 The epoch is chosen on the validation graphs, the test graphs are scored once. Finished runs are not repeated.
 ``--choose`` also prints what choosing the settings on the validation graphs gives: of all finished runs of a
@@ -21,8 +21,9 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from cignn import CIGNNClassifier, GraphSet
+from cignn import GraphSet
 from cignn.datasets import load_ba2motifs, load_tu, make_ba2motifs, make_spurious_motifs
+from cignn.estimators import make_estimator
 from cignn.evaluation import classification_scores, explanation_roc_auc, precision_at_k
 
 DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
@@ -54,9 +55,8 @@ def run(name: str, preset: str, seed: int, params: dict[str, Any]) -> dict[str, 
     graphs = SETS[name]()
     train, validation, test = split(graphs, seed)
     started = time.perf_counter()
-    model = CIGNNClassifier(preset, random_state=seed, **params).fit(
-        graphs[train], eval_set=graphs[validation]
-    )
+    model = make_estimator("ci-gnn", preset=preset, random_state=seed, **params)
+    model.fit(graphs[train], eval_set=graphs[validation])
     seconds = time.perf_counter() - started
     explanations = model.explain(graphs[test])
     row = {"data": name, "preset": preset, "seed": seed, "params": params, "seconds": round(seconds, 1)}
@@ -122,7 +122,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", nargs="*", choices=[[], *SETS], help="data sets")
-    parser.add_argument("--preset", default="default")
+    parser.add_argument("--preset", default="auto")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the model"

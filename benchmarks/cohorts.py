@@ -33,8 +33,7 @@ from benchmarks.accuracy import read_settings
 from cignn import Cohort, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import load_abide, make_cohort, plant_edges
-from cignn.estimators import make_estimator
-from cignn.estimators.shallow import connectivity_vector
+from cignn.estimators import GraphVectors, make_estimator
 from cignn.evaluation import explanation_roc_auc, top_edge_masks
 from cignn.explanations import Explanations
 
@@ -79,7 +78,7 @@ def simulated(seed: int, params: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "200 ROIs": {"n_rois": 200, "effect": 0.15},
         "site confounded": {"n_rois": 116, "effect": 0.15, "site_effect": 0.15, "confounded": 0.8},
     }.items():
-        cohort = make_cohort(500, kind="matrices", random_state=seed, **settings)  # type: ignore[arg-type]
+        cohort = make_cohort(500, data="matrices", random_state=seed, **settings)  # type: ignore[arg-type]
         steps: list[Any] = [ComBat(covariates=(), keep_label=True)] if "site_effect" in settings else []
         yield known({"data": name, "effect": settings["effect"]}, cohort, seed, params, steps)
 
@@ -98,11 +97,11 @@ def known(
     explanations = model.explain(held)
     upper = np.triu_indices(cohort.n_rois, 1)
     group, truth = explanations.mean().weights[upper], np.asarray(cohort.edge_truth)[upper]
-    regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-    regression.fit(connectivity_vector(graphs), y[train])
+    regression = make_pipeline(GraphVectors(), StandardScaler(), LogisticRegression(max_iter=2000))
+    regression.fit(graphs, y[train])
     row |= {
         "accuracy": float((model.predict(held) == y[test]).mean()),
-        "logistic regression": float((regression.predict(connectivity_vector(held)) == y[test]).mean()),
+        "logistic regression": float((regression.predict(held) == y[test]).mean()),
         "group ROC-AUC": float(roc_auc_score(truth, group)),
         "individual ROC-AUC": float(np.mean(explanation_roc_auc(explanations))),
         "mean weight": float(group.mean()),

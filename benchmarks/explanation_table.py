@@ -82,7 +82,7 @@ QUICK: dict[str, dict[str, Any]] = {
 def planted_cohort(quick: bool, seed: int) -> GraphSet:
     """Brain graphs with every connection an edge, 40 of them planted: a new cohort for every seed."""
     size = {"n_subjects": 40, "n_rois": 20, "n_edges": 8} if quick else {"n_subjects": 600}
-    cohort = make_cohort(kind="matrices", random_state=seed, **size)
+    cohort = make_cohort(data="matrices", random_state=seed, **size)
     return GraphSet.from_arrays(cohort.matrices, y=cohort.y, edge_truth=cohort.edge_truth, aligned=True)
 
 

@@ -22,9 +22,11 @@ def run(independence: bool, causal_weight: float, seed: int) -> dict[str, float]
     model = CIGNNClassifier(
         "paper",
         epochs=EPOCHS[-1] + 1,
-        generative_epochs=EPOCHS[-1],
-        causal_weight=causal_weight,
-        independence=independence,
+        settings={
+            "generative_epochs": EPOCHS[-1],
+            "causal_weight": causal_weight,
+            "independence": independence,
+        },
         random_state=seed,
     ).fit(SETS["BA-2Motifs"]())
     history = model.history_.set_index("epoch")

@@ -13,7 +13,7 @@ from benchmarks.brains import DENSITY, NODES, make_brains
 from benchmarks.peers import PygGIN
 from benchmarks.timing import Quartiles, Row, Work, in_turn
 from cignn import CIGNNClassifier, GraphSet
-from cignn.estimators import PRESETS
+from cignn.estimators import PRESETS, make_estimator
 from cignn.estimators.training import RunningAverage, gradient_step, keep_memory, make_optimiser
 
 BATCH = 32
@@ -22,7 +22,8 @@ TARGET = 1.0
 
 def ci_gnn_step(graphs: GraphSet, device: torch.device, **params: Any) -> Work:
     """A whole step of stage II as `CIGNNClassifier` trains it: losses, gradients, Adam, running average."""
-    classifier = CIGNNClassifier(**params)
+    classifier = make_estimator("ci-gnn", **params)
+    assert isinstance(classifier, CIGNNClassifier)
     settings = classifier._settings(graphs)
     network = classifier._build(settings, graphs.n_features, 2).to(device).train()
     stage = classifier._stages(settings, network)[-1]
@@ -40,9 +41,9 @@ def ci_gnn_step(graphs: GraphSet, device: torch.device, **params: Any) -> Work:
     return step
 
 
-def gin_step(graphs: GraphSet, device: torch.device, width: int, **params: Any) -> Work:
+def gin_step(graphs: GraphSet, device: torch.device, width: int) -> Work:
     """A step of the peer, with the same head, the same graphs and the same fused Adam."""
-    settings = CIGNNClassifier(**params)._settings(graphs)
+    settings = CIGNNClassifier()._settings(graphs)
     model = PygGIN(graphs.n_features, 2, width, settings["head_hidden"], settings["dropout"]).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings["learning_rate"], fused=True)
     batch = Batch.from_data_list(graphs.to_pyg()).to(device)
@@ -65,7 +66,7 @@ def measure(device: torch.device, quick: bool) -> list[Row]:
     sparse = make_brains(BATCH)
     cases = [
         (f"{preset} widths, nodes not aligned", make_brains(BATCH, aligned=False), gnn_sizes(preset))
-        for preset in ("default", "paper")
+        for preset in ("motif", "paper")
     ]
     for width in (64, 128):
         for density in (DENSITY, 1.0):
@@ -94,5 +95,6 @@ def measure(device: torch.device, quick: bool) -> list[Row]:
 
 def gnn_sizes(preset: str) -> dict[str, Any]:
     """The widths of a preset's encoder and classifier, and that of the peer."""
-    sizes = {key: PRESETS[preset][key] for key in ("encoder_hidden", "classifier_hidden")}
-    return sizes | {"width": sizes["classifier_hidden"][0]}
+    chosen = PRESETS[preset]
+    sizes = {"encoder_hidden": chosen.encoder_hidden, "classifier_hidden": chosen.classifier_hidden}
+    return sizes | {"width": chosen.classifier_hidden[0]}

@@ -1,17 +1,17 @@
-"""What happens to the pages while the site is built: API pages, links to them, and equations as MathML."""
+"""What happens to the pages while the site is built: options of commands, links to the API, equations."""
 
 from __future__ import annotations
 
 import html
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import api_pages
 import command_pages
-from api_pages import public_names
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
+from validate_docstrings import exported
 
 EQUATION = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.S)
 BAR = re.compile("<mo>(&#x02016;|&#x0007C;)</mo>")
@@ -21,8 +21,8 @@ NOT_PROSE = re.compile(r"(<(h[1-6]|a|pre)\b.*?</\2>)", re.S)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that are made from docstrings and commands."""
-    for path, content in (api_pages.pages() | command_pages.pages()).items():
+    """Add the page that is made from the commands."""
+    for path, content in command_pages.pages().items():
         files.append(File.generated(config, path, content=content))
     return files
 
@@ -31,8 +31,7 @@ def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
     """Turn equations into MathML and the first mention of a public name into a link."""
     content = EQUATION.sub(lambda found: equation(found[2], found[1] == "div"), content)
     content = SPREAD.sub("\u00a0±\u00a0", content)
-    source = page.file.src_uri
-    return content if source.startswith("api/") else with_links(content, "../" * source.count("/"))
+    return with_links(content)
 
 
 def on_post_build(config: Any) -> None:
@@ -53,16 +52,22 @@ def equation(latex: str, block: bool) -> str:
     return f'<div class="equation" tabindex="0">{mathml}</div>' if block else mathml
 
 
-def with_links(content: str, up: str = "") -> str:
-    """Link the first ``<code>name</code>`` of every public name to its place in the API, ``up`` from here."""
+@cache
+def public_names() -> dict[str, str]:
+    """Map every exported class and function to its full name, under which the API reference has it."""
+    return {path.rpartition(".")[2]: path for path, _ in exported()}
+
+
+def with_links(content: str) -> str:
+    """Link the first ``<code>name</code>`` of every public name to the API reference."""
     linked: set[str] = set()
 
     def link(found: re.Match[str]) -> str:
-        known = public_names().get(found[1])
-        if known is None or known.name in linked:
+        place = public_names().get(found[1])
+        if place is None or place in linked:
             return found[0]
-        linked.add(known.name)
-        return f'<a href="{up}api/{known.page}.html#{known.anchor}">{found[0]}</a>'
+        linked.add(place)
+        return f'<autoref identifier="{place}" optional>{found[0]}</autoref>'
 
     parts = NOT_PROSE.split(content)  # text, element, its tag, text, …
     parts[::3] = [re.sub(r"<code>(\w+)(?:\(.*?\))?</code>", link, part) for part in parts[::3]]

@@ -37,9 +37,8 @@ def exported() -> Iterator[tuple[str, object]]:
 def methods(path: str, thing: object) -> Iterator[str]:
     """Yield the public methods and properties that a class has from this package."""
     for name, value in vars(thing).items() if inspect.isclass(thing) else ():
-        if not name.startswith("_") and (
-            inspect.isroutine(value) or isinstance(value, (property, classmethod))
-        ):
+        own = not name.startswith("_") and not name.endswith("_request")  # those scikit-learn writes
+        if own and (inspect.isroutine(value) or isinstance(value, (property, classmethod))):
             yield f"{path}.{name}"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cignn import CIGNNClassifier
+from cignn.estimators import make_estimator
 
 TINY: dict[str, Any] = {
     "encoder_hidden": (8, 8),
@@ -19,9 +20,16 @@ TINY: dict[str, Any] = {
 }
 
 
+def ci_gnn(**params: Any) -> CIGNNClassifier:
+    """CI-GNN whose settings stand among its parameters."""
+    model = make_estimator("ci-gnn", **params)
+    assert isinstance(model, CIGNNClassifier)
+    return model
+
+
 def tiny(**more: Any) -> CIGNNClassifier:
     """CI-GNN that trains in a moment."""
-    return CIGNNClassifier(**(TINY | more))
+    return ci_gnn(**(TINY | more))
 
 
 def random_matrix(rng: np.random.Generator, n: int, density: float = 0.4) -> np.ndarray:

@@ -13,6 +13,7 @@ from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.datasets import make_ba2motifs
 from cignn.evaluation import explanation_roc_auc
 from cignn.nn.classifiers import EdgeNetwork
+from examples import ci_gnn
 
 N = 8
 SMALL: dict[str, Any] = {
@@ -47,18 +48,17 @@ def graphs() -> GraphSet:
 
 @pytest.fixture(scope="module")
 def fitted(graphs: GraphSet) -> CIGNNClassifier:
-    return CIGNNClassifier(epochs=40, learning_rate=1e-2, mask_lr_factor=3.0, patience=None, **SMALL).fit(
-        graphs
-    )
+    return ci_gnn(epochs=40, learning_rate=1e-2, mask_lr_factor=3.0, patience=None, **SMALL).fit(graphs)
 
 
 def test_aligned_graphs_get_node_vectors_and_the_edge_readout_by_themselves(graphs: GraphSet) -> None:
     settings = CIGNNClassifier()._settings(graphs)
     assert settings["node_vectors"] and settings["readout"] == "edges" and settings["n_nodes"] == N
-    gnn = CIGNNClassifier(readout="sum")._settings(graphs)
+    motif = CIGNNClassifier("motif")._settings(graphs)
     ragged = CIGNNClassifier()._settings(make_ba2motifs(len(graphs), random_state=0))
-    differ = {name for name in gnn if gnn[name] != ragged[name]} - {"n_nodes", "encoder_density"}
-    assert not differ, "a GNN over nodes is trained as on any other graphs"
+    differ = {name for name in motif if motif[name] != ragged[name]} - {"n_nodes", "encoder_density"}
+    assert not differ, "a preset means the same on all graphs"
+    assert (settings["preset"], ragged["preset"]) == ("connectome", "motif")
     paper = CIGNNClassifier("paper")._settings(graphs)
     assert paper["readout"] == "sum" and not paper["node_vectors"]
 
@@ -67,7 +67,7 @@ def test_aligned_graphs_get_node_vectors_and_the_edge_readout_by_themselves(grap
 def test_what_needs_aligned_graphs_says_so(graphs: GraphSet, name: str, value: Any) -> None:
     ragged = GraphSet.from_arrays([graph.weights for graph in graphs], y=graphs.y)
     with pytest.raises(ValueError, match=f"{name}.*needs aligned graphs"):
-        CIGNNClassifier(**{name: value}).fit(ragged)
+        ci_gnn(**{name: value}).fit(ragged)
 
 
 def test_planted_edges_are_found_in_graphs_never_seen(fitted: CIGNNClassifier) -> None:
@@ -96,7 +96,7 @@ def test_an_edge_left_out_says_nothing(fitted: CIGNNClassifier, graphs: GraphSet
 
 
 def test_evidence_is_standardised_by_the_training_graphs(graphs: GraphSet) -> None:
-    model = CIGNNClassifier(epochs=1, **SMALL).fit(graphs, eval_set=graphs)
+    model = ci_gnn(epochs=1, **SMALL).fit(graphs, eval_set=graphs)
     evidence = model.network_.classifier.evidence(graphs.batch()).numpy()
     assert evidence.shape == (len(graphs), N * (N - 1) // 2)
     np.testing.assert_allclose(evidence.mean(0), 0, atol=1e-5)
@@ -131,7 +131,7 @@ def test_nodes_with_vectors_are_told_apart_where_their_neighbours_are_alike() ->
     same = GraphSet.from_arrays(adj, y=[0, 1, 0, 1], aligned=True)
     logits = {}
     for vectors in (True, False):
-        model = CIGNNClassifier(epochs=1, encoder_density=None, node_vectors=vectors, **SMALL)
+        model = ci_gnn(epochs=1, encoder_density=None, node_vectors=vectors, **SMALL)
         model.fit(same, eval_set=same)
         logits[vectors] = model.network_(same.batch()).edge_logits[0].detach()
     upper = torch.triu_indices(5, 5, 1)
@@ -142,7 +142,7 @@ def test_nodes_with_vectors_are_told_apart_where_their_neighbours_are_alike() ->
 @pytest.mark.parametrize("encoder", ["gin", "gcn"])
 def test_the_mask_begins_the_same_for_every_edge(graphs: GraphSet, encoder: str) -> None:
     """What it becomes is then for the data to say; and one edge moves without moving the others."""
-    model = CIGNNClassifier(**SMALL | {"n_causal": N + 1, "encoder": encoder})
+    model = ci_gnn(**SMALL | {"n_causal": N + 1, "encoder": encoder})
     network = model._build(model._settings(graphs), graphs.n_features, 2).eval()
     logits = network(graphs.batch([0, 1])).edge_logits
     upper = torch.triu_indices(N, N, 1)
@@ -159,7 +159,7 @@ def test_the_mask_begins_the_same_for_every_edge(graphs: GraphSet, encoder: str)
 
 @pytest.fixture(scope="module")
 def ensemble(graphs: GraphSet) -> CIGNNClassifier:
-    return CIGNNClassifier(**SMALL | {"n_estimators": 3, "epochs": 4}).fit(graphs)
+    return ci_gnn(**SMALL | {"n_estimators": 3, "epochs": 4}).fit(graphs)
 
 
 def test_an_ensemble_is_the_mean_of_its_members(ensemble: CIGNNClassifier, graphs: GraphSet) -> None:
@@ -188,7 +188,7 @@ def test_an_ensemble_survives_saving(ensemble: CIGNNClassifier, graphs: GraphSet
 def test_an_ensemble_goes_on_from_its_checkpoints(
     ensemble: CIGNNClassifier, graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = CIGNNClassifier(**SMALL | {"n_estimators": 3, "epochs": 4, "checkpoint": tmp_path / "training"})
+    model = ci_gnn(**SMALL | {"n_estimators": 3, "epochs": 4, "checkpoint": tmp_path / "training"})
     trained = type(model)._train
 
     def fails_at_the_second(self: Any, *args: Any) -> Any:
@@ -207,7 +207,7 @@ def test_an_ensemble_goes_on_from_its_checkpoints(
 def test_an_interrupted_ensemble_keeps_the_members_that_are_ready(
     graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = CIGNNClassifier(**SMALL | {"n_estimators": 4, "epochs": 2})
+    model = ci_gnn(**SMALL | {"n_estimators": 4, "epochs": 2})
     trained, calls = type(model)._train, []
 
     def interrupted_in_the_third(self: Any, *args: Any) -> Any:
@@ -231,12 +231,12 @@ def test_an_interrupted_ensemble_keeps_the_members_that_are_ready(
 def test_training_ends_when_patience_does(graphs: GraphSet) -> None:
     rng = np.random.default_rng(0)
     noise = graphs.with_y(rng.permutation(graphs.y))
-    model = CIGNNClassifier(epochs=200, learning_rate=1e-2, patience=3, **SMALL).fit(noise)
+    model = ci_gnn(epochs=200, learning_rate=1e-2, patience=3, **SMALL).fit(noise)
     assert len(model.history_) == model.best_epoch_ + 3 < 200
 
 
 def test_the_epoch_chosen_by_loss_has_the_lowest(graphs: GraphSet) -> None:
-    model = CIGNNClassifier(epochs=15, learning_rate=1e-2, patience=None, choose_by="loss", **SMALL)
+    model = ci_gnn(epochs=15, learning_rate=1e-2, patience=None, choose_by="loss", **SMALL)
     history = model.fit(graphs).history_
     cost = history["validation_loss"] + history["validation_price"]
     assert model.best_epoch_ == history["epoch"][cost.idxmin()]
@@ -245,10 +245,10 @@ def test_the_epoch_chosen_by_loss_has_the_lowest(graphs: GraphSet) -> None:
 def test_the_mask_learns_at_a_rate_of_its_own(graphs: GraphSet) -> None:
     """With a vanishing rate the mask stays where it began while the classifier learns."""
     slow, fast = (
-        CIGNNClassifier(epochs=2, mask_lr_factor=rate, ema_decay=0.0, **SMALL).fit(graphs).network_
+        ci_gnn(epochs=2, mask_lr_factor=rate, ema_decay=0.0, **SMALL).fit(graphs).network_
         for rate in (1e-9, 100.0)
     )
-    start = CIGNNClassifier(**SMALL)
+    start = ci_gnn(**SMALL)
     with torch.random.fork_rng():
         torch.manual_seed(int(np.random.RandomState(0).randint(2**31 - 1)))
         begun = start._build(start._settings(graphs), graphs.n_features, 2)
@@ -261,7 +261,7 @@ def test_the_mask_learns_at_a_rate_of_its_own(graphs: GraphSet) -> None:
 
 def test_every_subject_has_a_mask_of_its_own(graphs: GraphSet) -> None:
     """The head of the encoder begins at zero, with one mask for all; a head that learnt something tells."""
-    model = CIGNNClassifier(**SMALL | {"n_estimators": 2, "epochs": 1}).fit(graphs)
+    model = ci_gnn(**SMALL | {"n_estimators": 2, "epochs": 1}).fit(graphs)
     with torch.no_grad():
         for member in model.network_.members:
             member.encoder.mean.weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(0))

@@ -344,10 +344,8 @@ def test_training_adds_the_terms_of_both_stages() -> None:
     adj = [take(batch, i).adj[0].numpy() for i in range(16)]
     classifier = CIGNNClassifier(
         "paper",
-        **SMALL,
+        settings=SMALL | {"generative_epochs": 2, "causal_weight": 0.7},
         epochs=3,
-        generative_epochs=2,
-        causal_weight=0.7,
         device="cpu",
         random_state=0,
     ).fit(GraphSet.from_arrays(adj, y=np.arange(16) % 2))

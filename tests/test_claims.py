@@ -52,9 +52,7 @@ def test_the_independence_term_makes_alpha_and_beta_less_dependent() -> None:
         model = CIGNNClassifier(
             "paper",
             epochs=41,
-            generative_epochs=40,
-            causal_weight=0.1,
-            independence=independence,
+            settings={"generative_epochs": 40, "causal_weight": 0.1, "independence": independence},
             random_state=0,
         ).fit(graphs)
         hsic[independence] = model.history_["hsic"]

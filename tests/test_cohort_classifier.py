@@ -15,7 +15,7 @@ from cignn import CohortClassifier, load_model
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.connectome.saving import state_of, step_from
 from cignn.datasets import Atlas, Cohort, make_cohort
-from cignn.datasets.cohort_checks import take_rois
+from cignn.datasets.cohort_repairs import take_rois
 from cignn.estimators import CIGNNClassifier, make_estimator
 from cignn.estimators.persistence import reseal
 

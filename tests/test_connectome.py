@@ -15,8 +15,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from cignn import Cohort, GraphSet
+from cignn._arrays import symmetric, upper_triangle
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
-from cignn.connectome.combat import chance_free_shift, empirical_bayes, fill_triangles, upper_triangle
+from cignn.connectome.combat import chance_free_shift, empirical_bayes
 from cignn.connectome.connectivity import KINDS
 from cignn.datasets import aal116, check_cohort, make_cohort
 
@@ -47,7 +48,7 @@ def make_sites(
     values = 0.3 + np.outer(age - 20, effect) + np.stack([shifts[s] for s in sites]) + noise
     blank = np.broadcast_to(np.eye(n_rois, dtype=np.float32), (n, n_rois, n_rois))
     covariates = pd.DataFrame({"age": age, "sex": sex})
-    matrices = fill_triangles(blank, values)
+    matrices = symmetric(values, blank)
     return Cohort(matrices=matrices, sites=sites, covariates=covariates, y=rng.integers(0, 2, n))
 
 
@@ -173,7 +174,7 @@ def test_constant_rois_are_named_or_disconnected() -> None:
     series[2][:, 3] = 7.1
     cohort = Cohort(series, roi_names=[f"R{i}" for i in range(6)])
     with pytest.raises(
-        ValueError, match=r"1 subjects have constant ROIs.*sub-0003 \(R3\).*constant_rois='zero'"
+        ValueError, match=r"1 subjects have constant ROIs.*sub-0003 \(R3\).*constant_rois=.zero"
     ):
         Connectivity().fit_transform(cohort)
     for kind in KINDS:
@@ -252,7 +253,7 @@ def test_combat_equalises_the_sites_of_the_training_cohort() -> None:
 def test_combat_takes_away_what_the_combat_of_others_takes_away() -> None:
     """Not to the digit: combatlearn shrinks all sites towards one prior, the papers each to its own."""
     combatlearn = pytest.importorskip("combatlearn")
-    cohort = make_cohort(120, n_rois=20, n_edges=5, kind="matrices", site_effect=0.3, random_state=0)
+    cohort = make_cohort(120, n_rois=20, n_edges=5, data="matrices", site_effect=0.3, random_state=0)
     train, test = np.arange(80), np.arange(80, 120)
     values = pd.DataFrame(upper_triangle(cohort.matrices))
     before = values.iloc[test].to_numpy()
@@ -274,9 +275,7 @@ def test_combat_keeps_the_effect_of_age() -> None:
     slope_true = np.where(np.arange(p) % 2, 0.02, 0)
     age = cohort.covariates["age"].to_numpy()
     values = np.outer(age, slope_true) + (sites == "B")[:, None] * 0.7 + rng.normal(0, 0.2, (160, p))
-    cohort = Cohort(
-        matrices=fill_triangles(cohort.matrices, values), sites=sites, covariates=cohort.covariates
-    )
+    cohort = Cohort(matrices=symmetric(values, cohort.matrices), sites=sites, covariates=cohort.covariates)
 
     def slopes(cohort: Cohort) -> np.ndarray:
         return np.polyfit(cohort.covariates["age"], upper_triangle(cohort.matrices), 1)[0]
@@ -312,7 +311,7 @@ def test_combat_does_with_an_unseen_site_what_the_option_says() -> None:
     train, test = make_sites({"A": 40, "B": 40, "C": 40}), make_sites({"B": 10, "F": 30}, seed=3)
     new = test.sites == "F"
     with pytest.raises(
-        ValueError, match=r"30 subjects come from sites .*\(F\).*unseen='pass'.*unseen='grand_mean'"
+        ValueError, match=r"30 subjects come from sites .*\(F\).*unseen=.pass.*unseen=.grand_mean"
     ):
         ComBat().fit(train).transform(test)
     passed = ComBat(unseen="pass").fit(train).transform(test)
@@ -360,7 +359,7 @@ def test_combat_keeps_the_label_in_fit_and_never_reads_it_in_transform() -> None
     cohort = make_sites({"A": 100, "B": 100})
     y = (rng.random(200) < np.where(cohort.sites == "A", 0.8, 0.2)).astype(int)  # patients come from A
     values = 0.5 * y[:, None] + (cohort.sites == "B")[:, None] * 1.0 + rng.normal(0, 0.2, (200, 66))
-    cohort = Cohort(matrices=fill_triangles(cohort.matrices, values), sites=cohort.sites, y=y)
+    cohort = Cohort(matrices=symmetric(values, cohort.matrices), sites=cohort.sites, y=y)
 
     def difference(out: Cohort) -> float:
         kept = upper_triangle(out.matrices)
@@ -418,22 +417,22 @@ def test_combat_names_what_is_wrong() -> None:
     ):
         ComBat().fit(bare)
     assert ComBat(covariates=()).fit_transform(bare).matrices.shape == bare.matrices.shape
-    with pytest.raises(ValueError, match="ComBat needs to know the sites"):
+    with pytest.raises(ValueError, match="ComBat needs sites"):
         ComBat().fit(Cohort(matrices=cohort.matrices, covariates=cohort.covariates))
     with pytest.raises(ValueError, match="unseen must be one of 'raise', 'pass', 'grand_mean', got 'skip'"):
         ComBat(unseen="skip").fit(cohort)
     with pytest.raises(ValueError, match=r"put Connectivity.. before it"):
         ComBat().fit(Cohort(make_series(3), sites=list("AAB")))
-    with pytest.raises(ValueError, match="leave nothing to estimate noise from"):
+    with pytest.raises(ValueError, match="are too few to estimate noise"):
         ComBat(()).fit(make_sites(dict.fromkeys("ABC", 1)))
     bound = Cohort(
         matrices=cohort.matrices, sites=cohort.sites, covariates={"field": (cohort.sites == "A") * 1.5}
     )
-    with pytest.raises(ValueError, match="effect of field cannot be told from the sites"):
+    with pytest.raises(ValueError, match="effects of field cannot be separated from the sites"):
         ComBat(("field",)).fit(bound)
     gap = cohort.covariates.assign(age=cohort.covariates["age"].where(np.arange(40) != 3))
     gappy = Cohort(matrices=cohort.matrices, sites=cohort.sites, covariates=gap)
-    with pytest.raises(ValueError, match=r"age is missing for sub-0004.*missing='mean'"):
+    with pytest.raises(ValueError, match=r"age is missing for sub-0004.*missing=.mean"):
         ComBat().fit(gappy)
     assert np.isfinite(ComBat(missing="mean").fit_transform(gappy).matrices).all()
     words = gap.assign(age=gap["age"].astype(str).replace("nan", "unknown"))

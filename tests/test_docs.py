@@ -26,7 +26,7 @@ import pytest
 
 from cignn.cli import demo
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.estimators import registry, settings, shallow
+from cignn.estimators import ci_gnn_settings, registry, shallow
 from cignn.estimators import settings as training
 from cignn.evaluation import runner
 from cignn.paper import data as paper_data
@@ -88,9 +88,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings of an epoch or two, small explainers and forests, and no further processes."""
     monkeypatch.setattr(training, "MIN_EPOCHS", 1)
     monkeypatch.setattr(training, "MAX_EPOCHS", 1)
-    monkeypatch.setitem(settings.PRESETS["default"], "n_estimators", 1)
-    monkeypatch.setitem(settings.ALIGNED, "epochs", 2)
-    monkeypatch.setitem(settings.ALIGNED, "n_estimators", 2)
+    monkeypatch.setitem(ci_gnn_settings.EPOCHS, "connectome", 2)
+    monkeypatch.setitem(ci_gnn_settings.N_ESTIMATORS, "connectome", 2)
     monkeypatch.setitem(demo.NETWORK, "epochs", 1)
     monkeypatch.setattr(demo.demo, "__defaults__", (Path("demo"), 100, 40, 0, False))
     monkeypatch.setitem(engine.SCALES, "full", 1)

@@ -197,8 +197,8 @@ def test_a_strange_name_is_refused_with_the_list() -> None:
 def test_parameters_are_checked_by_name() -> None:
     with pytest.raises(ValueError, match=r"'gcn' has no parameter 'epoch'; did you mean 'epochs'\?"):
         make_estimator("gcn", epoch=3)
-    with pytest.raises(ValueError, match="kind is settled by the name 'gcn'; leave it out"):
-        make_estimator("gcn", kind="gin")
+    with pytest.raises(ValueError, match="layer is settled by the name 'gcn'; leave it out"):
+        make_estimator("gcn", layer="gin")
 
 
 # --------------------------------------------------------- scikit-learn's interface
@@ -627,7 +627,7 @@ def test_a_model_finds_its_features_in_graphs_with_fewer(name: str, tmp_path: Pa
         np.testing.assert_allclose(fitted.predict_proba(fewer)[:6], fitted.predict_proba(ones), atol=1e-6)
         known = fitted.trained_on(fewer)
         assert known is not None and known.all(), "the same graphs, however few labels their set has"
-        with pytest.raises(ValueError, match="have the node feature 'label 8', those learnt from do not"):
+        with pytest.raises(ValueError, match="have the node feature 'label 8', the training graphs do not"):
             fitted.predict(labelled_nodes([3, 8]))
 
 

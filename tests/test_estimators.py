@@ -26,14 +26,14 @@ from sklearn.utils.estimator_checks import (
     check_set_params,
 )
 
-from cignn import CIGNNClassifier, GraphSet
+from cignn import CIGNNClassifier, CIGNNSettings, GraphSet
 from cignn.datasets import make_ba2motifs, make_cohort, make_spurious_motifs
 from cignn.estimators import PRESETS, make_estimator, training
 from cignn.estimators.subjects import folds, set_aside
-from examples import random_matrix, tiny
+from examples import ci_gnn, random_matrix, tiny
 
 QUICK: dict[str, Any] = {"learning_rate": 0.02, "ema_decay": 0.0, "dropout": 0.0, "epochs": 10}
-PARAMS = sorted(CIGNNClassifier().get_params())
+PARAMS = sorted(CIGNNClassifier().get_params(deep=False))
 SCORES = ["validation_accuracy", "validation_loss", "validation_price"]
 
 
@@ -126,19 +126,26 @@ def test_cross_validation_learns_on_the_folds_it_is_given() -> None:
     np.testing.assert_array_equal(own, given)
 
 
-def test_grid_search_tries_each_value_and_refits_the_best(graphs: GraphSet) -> None:
-    search = GridSearchCV(tiny(epochs=1), {"sparsity_weight": [0.0, 2.0], "n_causal": np.array([4, 6])}, cv=2)
+@pytest.mark.parametrize("start", [None, {"dropout": 0.1}, CIGNNSettings(dropout=0.1)], ids=str)
+def test_grid_search_tries_each_value_and_refits_the_best(graphs: GraphSet, start: Any) -> None:
+    search = GridSearchCV(
+        CIGNNClassifier(epochs=1, settings=start, random_state=0),
+        {"settings__sparsity_weight": [0.0, 2.0], "settings__n_causal": np.array([4, 6])},
+        cv=2,
+    )
     search.fit(graphs, graphs.y)
     assert len(search.cv_results_["params"]) == 4
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     best = search.best_estimator_.settings_
-    assert {name: best[name] for name in search.best_params_} == search.best_params_
+    chosen = {name.removeprefix("settings__"): value for name, value in search.best_params_.items()}
+    assert {name: best[name] for name in chosen} == chosen
+    assert best["dropout"] == (0.5 if start is None else 0.1), "what is not searched stays"
     assert search.predict_proba(graphs).shape == (60, 2)
 
 
 def test_pipelines_pass_graph_sets_on(graphs: GraphSet) -> None:
     pipe = make_pipeline(FunctionTransformer(lambda graphs: graphs), tiny(epochs=1))
-    pipe.set_params(cignnclassifier__sparsity_weight=0.7).fit(graphs, graphs.y)
+    pipe.set_params(cignnclassifier__settings__sparsity_weight=0.7).fit(graphs, graphs.y)
     assert pipe[-1].settings_["sparsity_weight"] == 0.7
     direct = tiny(epochs=1, sparsity_weight=0.7).fit(graphs)
     np.testing.assert_array_equal(pipe.predict_proba(graphs), direct.predict_proba(graphs))
@@ -159,7 +166,7 @@ def test_a_failed_fit_leaves_the_fitted_model_as_it_was(graphs: GraphSet) -> Non
     model = tiny().fit(graphs)
     before = model.predict(graphs)
     with pytest.raises(ValueError, match="keep"):
-        model.set_params(keep=1.7).fit(graphs, np.array(["a", "b", "c"] * 20))
+        model.set_params(settings__keep=1.7).fit(graphs, np.array(["a", "b", "c"] * 20))
     np.testing.assert_array_equal(model.predict(graphs), before)
 
 
@@ -513,7 +520,7 @@ def test_an_explanation_is_what_the_whole_network_computes(settings: dict[str, A
     rng = np.random.default_rng(0)
     matrices = np.stack([random_matrix(rng, 12, 0.6) for _ in y]) if aligned else None
     graphs = easy_graphs(y) if matrices is None else GraphSet.from_arrays(matrices, y=y, aligned=True)
-    model = CIGNNClassifier(epochs=3, random_state=0, **settings).fit(graphs)
+    model = ci_gnn(epochs=3, random_state=0, **settings).fit(graphs)
     with torch.no_grad():
         out = model.network_(graphs.batch())
     explanations = model.explain(graphs)
@@ -532,14 +539,15 @@ def test_no_graphs_give_no_predictions(graphs: GraphSet, fitted: CIGNNClassifier
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_settles_every_parameter_left_to_it(graphs: GraphSet, preset: str) -> None:
-    left_open = {name for name, value in CIGNNClassifier().get_params().items() if value == "preset"}
-    assert set(PRESETS[preset]) == left_open
+def test_a_preset_settles_every_parameter_left_to_it(preset: str) -> None:
+    y = np.arange(4) % 2
+    graphs = GraphSet.from_arrays(np.ones((4, 3, 3)), y=y, aligned=preset == "connectome")
+    assert list(PRESETS[preset]) == list(CIGNNSettings().get_params()), "complete"
     settings = CIGNNClassifier(preset)._settings(graphs)
-    assert set(settings) == left_open | {"preset", "n_nodes"}
-    assert "preset" not in [settings[name] for name in left_open]
-    own = CIGNNClassifier(preset, n_causal=3, readout="max")._settings(graphs)
-    assert own == settings | {"n_causal": 3, "readout": "max"}
+    assert set(settings) == {*PRESETS[preset], "preset", "epochs", "n_estimators", "n_nodes"}
+    assert settings["preset"] == preset and "auto" not in settings.values()
+    own = CIGNNClassifier(preset, settings={"n_causal": 3, "readout": "max"})._settings(graphs)
+    assert own == settings | {"n_causal": 3, "readout": "max"}, "the rest stays the preset's"
 
 
 def test_the_paper_preset_is_the_paper(graphs: GraphSet) -> None:
@@ -564,7 +572,7 @@ def test_the_paper_preset_is_the_paper(graphs: GraphSet) -> None:
         "encoder_density": None,
     }
     assert {name: settings[name] for name in expected} == expected
-    network = CIGNNClassifier("paper", epochs=2, generative_epochs=1, random_state=0).fit(graphs).network_
+    network = ci_gnn(preset="paper", epochs=2, generative_epochs=1, random_state=0).fit(graphs).network_
     shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     assert shapes["encoder.layers.0.linear.weight"] == (128, 10)
     assert shapes["encoder.mean.linear.weight"] == shapes["encoder.log_std.linear.weight"] == (64, 128)
@@ -728,7 +736,7 @@ ODD_SETS: dict[str, Callable[[], GraphSet]] = {
 }
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["auto", "paper"])
 @pytest.mark.parametrize("make", ODD_SETS.values(), ids=ODD_SETS.keys())
 def test_odd_graphs_are_learnt_from_and_explained(make: Callable[[], GraphSet], preset: str) -> None:
     graphs = make().with_y(np.arange(20) % 2)
@@ -767,7 +775,7 @@ def test_verbose_shows_a_bar_and_silence_is_the_default(
 
 
 BAD_SETTINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "preset": ({"preset": "papr"}, ["preset", "'default'", "'paper'", "'papr'"]),
+    "preset": ({"preset": "papr"}, ["preset", "'auto'", "'motif'", "'paper'", "'papr'"]),
     "encoder": ({"encoder": "mlp"}, ["encoder", "'gcn'", "'gat'", "'gin'", "'mlp'"]),
     "classifier": ({"classifier": "cnn"}, ["classifier", "'gin'", "'cnn'"]),
     "readout": ({"readout": "median"}, ["readout", "'sum'", "'mean'", "'max'", "'median'"]),
@@ -895,7 +903,7 @@ def test_only_graph_sets_are_taken(fitted: CIGNNClassifier, what: Any) -> None:
     [("series", r"Connectivity\(\), ConnectomeGraphs\(\)"), ("matrices", r"ConnectomeGraphs\(\)")],
 )
 def test_a_cohort_is_told_what_makes_graphs_of_it(fitted: CIGNNClassifier, kind: str, steps: str) -> None:
-    cohort = make_cohort(8, 5, n_edges=2, kind=kind, random_state=0)
+    cohort = make_cohort(8, 5, n_edges=2, data=kind, random_state=0)
     for ask in (tiny().fit, fitted.predict, fitted.explain):
         words = rf"expected a GraphSet, got Cohort; put {steps} before the classifier .*CohortClassifier"
         with pytest.raises(TypeError, match=words):

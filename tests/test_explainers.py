@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
+from cignn import CohortClassifier, Explanations, GraphSet
 from cignn._random import torch_seed
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import DIRClassifier, GNNClassifier, SIBClassifier
@@ -24,6 +24,7 @@ from cignn.explainers.base import EdgeBatch
 from cignn.explainers.orphicx import mutual_information
 from cignn.graphs import GraphBatch
 from cignn.nn import GraphOutput, SingleModel
+from examples import ci_gnn
 
 QUICK: dict[str, dict[str, Any]] = {
     "gnn-explainer": {"steps": 5},
@@ -54,7 +55,7 @@ CLASSIFIERS = {
     "gcn": lambda: GNNClassifier("gcn", hidden=(8, 8), **TINY),
     "gat": lambda: GNNClassifier("gat", hidden=(8, 8), **TINY),
     "gin": lambda: GNNClassifier("gin", hidden=(8, 8), **TINY),
-    "ci-gnn": lambda: CIGNNClassifier(encoder_hidden=(8,), classifier_hidden=(8, 8), n_causal=4, **TINY),
+    "ci-gnn": lambda: ci_gnn(encoder_hidden=(8,), classifier_hidden=(8, 8), n_causal=4, **TINY),
     "sib": lambda: SIBClassifier(hidden=(16, 16), **TINY | {"head_hidden": ()}),
     "dir": lambda: DIRClassifier(hidden=(8, 8), scorer_hidden=(8,), **TINY),
 }
@@ -90,7 +91,7 @@ def test_every_explainer_weighs_every_edge_of_every_classifier(
     name: str, kind: str, models: dict[str, Any], graphs: GraphSet
 ) -> None:
     if name == "built-in" and kind in ("gcn", "gat", "gin"):
-        with pytest.raises(TypeError, match="GNNClassifier brings no explanation along; use a post-hoc"):
+        with pytest.raises(TypeError, match="GNNClassifier has no explanations of its own; use a post-hoc"):
             quick(name).fit(models[kind], graphs)
         return
     explanations = quick(name).fit(models[kind], graphs).explain(graphs)
@@ -221,7 +222,9 @@ def test_what_asks_a_network_needs_one(name: str, graphs: GraphSet) -> None:
 @pytest.mark.parametrize("name", NEED_NETWORK)
 def test_of_a_search_its_best_is_to_be_explained(name: str, graphs: GraphSet) -> None:
     search = GridSearchCV(CLASSIFIERS["gin"](), {"dropout": [0.0]}, cv=2).fit(graphs, graphs.y)
-    with pytest.raises(TypeError, match=r"is explained by its best: fit\(search\.best_estimator_, graphs\)"):
+    with pytest.raises(
+        TypeError, match=r"is explained by its best estimator: fit\(search\.best_estimator_, graphs\)"
+    ):
         quick(name).fit(search, graphs)
     assert len(quick(name).fit(search.best_estimator_, graphs).explain(graphs)) == len(graphs)
 
@@ -244,7 +247,7 @@ def test_a_generator_is_a_random_state(name: str, models: dict[str, Any], graphs
 
 
 def test_advice_does_not_lead_from_one_refusal_to_the_next(graphs: GraphSet) -> None:
-    with pytest.raises(TypeError, match="Shallow brings no explanation along; use a neural") as caught:
+    with pytest.raises(TypeError, match="Shallow has no explanations of its own; use a neural") as caught:
         quick("built-in").fit(Shallow(), graphs)
     advised = re.findall(r'"([\w-]+)"', str(caught.value))
     for name in set(advised) & set(EXPLAINERS):
@@ -254,7 +257,7 @@ def test_advice_does_not_lead_from_one_refusal_to_the_next(graphs: GraphSet) -> 
 
 @every_explainer
 def test_of_what_takes_a_cohort_the_parts_to_explain_are_named(name: str, graphs: GraphSet) -> None:
-    cohort = make_cohort(12, 6, n_edges=2, kind="matrices", random_state=0)
+    cohort = make_cohort(12, 6, n_edges=2, data="matrices", random_state=0)
     model = CohortClassifier(CLASSIFIERS["gin"]()).fit(cohort)
     parts = r"fit\(model\.classifier_, model\.to_graphs\(cohort\)\)"
     with pytest.raises(TypeError, match=parts):
@@ -405,7 +408,7 @@ def test_gnn_explainer_agrees_with_pyg_s(gin: GNNClassifier, motifs: GraphSet) -
 
     some = motifs[:12]
     explainer = GNNExplainer(steps=60, learning_rate=0.05, random_state=0).fit(gin, motifs)
-    starts = iter([explainer.start(EdgeBatch.of(some, np.array([i]))) for i in range(len(some))])
+    starts = iter([explainer._start(EdgeBatch.of(some, np.array([i]))) for i in range(len(some))])
 
     class Peer(PygGNNExplainer):
         def _initialize_masks(self, x: torch.Tensor, edge_index: torch.Tensor) -> None:

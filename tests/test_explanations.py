@@ -347,7 +347,7 @@ def test_weights_that_do_not_fit_the_graphs_are_refused(ragged: Explanations) ->
         Explanations(graphs, [[0.1] * 3, [0.1] * 3, []])
     with pytest.raises(ValueError, match=r"graph 0 has 3 edges, got weights of shape \(1, 3\)"):
         Explanations(graphs, [[[0.1] * 3], [0.1] * 2, []])
-    with pytest.raises(ValueError, match=r"one prediction for each of 3 graphs, got \(2,\)"):
+    with pytest.raises(ValueError, match=r"expected 3 predictions, one per graph, got \(2,\)"):
         Explanations(graphs, ragged.edge_weights, np.array([0, 1]))
 
 

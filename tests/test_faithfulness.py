@@ -82,9 +82,9 @@ def test_masks_that_do_not_fit_are_refused() -> None:
     graphs = paths(2, 3)
     with pytest.raises(ValueError, match=r"one mask per graph \(2\), got 1"):
         graphs.with_edges([np.ones(3, bool)])
-    with pytest.raises(ValueError, match="keep of graph 1 must be 3 truths, got bool of shape"):
+    with pytest.raises(ValueError, match="keep of graph 1 must be a bool mask of shape"):
         graphs.with_edges([np.ones(3, bool), np.ones(2, bool)])
-    with pytest.raises(ValueError, match="keep of graph 0 must be 3 truths, got int"):
+    with pytest.raises(ValueError, match="keep of graph 0 must be a bool mask of shape"):
         graphs.with_edges([np.array([0, 1, 2]), np.ones(3, bool)])
 
 

@@ -59,15 +59,15 @@ def test_a_reading_can_be_differentiated_on_every_edge(network: GraphModel, grap
 
 
 @pytest.mark.parametrize("readout", READOUTS)
-@pytest.mark.parametrize("kind", LAYERS)
-def test_every_gnn_learns_what_is_written_in_the_nodes(kind: str, readout: str) -> None:
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_gnn_learns_what_is_written_in_the_nodes(layer: str, readout: str) -> None:
     rng = np.random.default_rng(1)
     y = np.arange(48) % 2
     uppers = np.triu(rng.random((48, 6, 6)) < 0.5, 1).astype(float)
     x = np.stack([np.full((6, 1), 2.0 * label - 1) + 0.1 * rng.normal(size=(6, 1)) for label in y])
     easy = GraphSet.from_arrays(uppers + uppers.transpose(0, 2, 1), x, y)
     params = TINY | {"epochs": 15, "learning_rate": 0.02, "ema_decay": 0.0, "dropout": 0.0}
-    assert GNNClassifier(kind, readout=readout, **params).fit(easy).score(easy, y) >= 0.95
+    assert GNNClassifier(layer, readout=readout, **params).fit(easy).score(easy, y) >= 0.95
 
 
 def test_density_is_chosen_before_edges_are_weighted(graphs: GraphSet) -> None:
@@ -90,9 +90,9 @@ def test_aligned_graphs_are_looked_at_by_their_strongest_tenth(graphs: GraphSet)
 
 
 BAD = [
-    ({"kind": "gnn"}, "kind must be one of 'gcn', 'gat', 'gin', got 'gnn'"),
+    ({"layer": "gnn"}, "layer must be one of 'gcn', 'gat', 'gin', got 'gnn'"),
     ({"hidden": ()}, "hidden must be positive layer widths, 1 or more"),
-    ({"kind": "gat", "hidden": (6,)}, "multiple of its 4 heads, got 6"),
+    ({"layer": "gat", "hidden": (6,)}, "multiple of its 4 heads, got 6"),
     ({"readout": "median"}, "readout must be one of"),
     ({"density": 1.7}, r"density must lie in \(0, 1\], got 1.7"),
     ({"epochs": 0}, "epochs must be a whole number of at least 1, got 0"),

@@ -20,7 +20,7 @@ from sklearn.utils.validation import _num_samples
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from cignn.graphs import Graph, GraphBatch, GraphSet, storage
+from cignn.graphs import Graph, GraphBatch, GraphSet, building
 from examples import random_matrix
 
 PAIR = torch.tensor([[0, 1], [1, 0]])
@@ -443,7 +443,7 @@ def test_stacked_matrices_are_taken_in_chunks(monkeypatch: pytest.MonkeyPatch, d
     adj = np.stack([random_matrix(np.random.default_rng(i), 6) for i in range(11)])
     adj = (10 * adj).astype(dtype)
     whole = GraphSet.from_arrays(adj, aligned=True)
-    monkeypatch.setattr(storage, "CHUNK", 4 * 36)
+    monkeypatch.setattr(building, "CHUNK", 4 * 36)
     for matrices in (adj, list(adj), np.asfortranarray(adj), np.repeat(adj, 2, axis=0)[::2], iter(adj)):
         assert GraphSet.from_arrays(matrices, aligned=True).digest() == whole.digest()
     sparse = [csr_array(matrix) for matrix in adj]
@@ -452,7 +452,7 @@ def test_stacked_matrices_are_taken_in_chunks(monkeypatch: pytest.MonkeyPatch, d
 
 
 def test_the_culprit_is_named_in_whatever_chunk_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "CHUNK", 2 * 9)
+    monkeypatch.setattr(building, "CHUNK", 2 * 9)
     for culprit, words in ((ONE_WAY, "is not symmetric"), (NAN, "has NaN"), (EYE + 1e300, "infinite")):
         for aligned in (True, False):
             adj = [EYE] * 4 + [culprit, EYE]
@@ -463,7 +463,7 @@ def test_the_culprit_is_named_in_whatever_chunk_it_is(monkeypatch: pytest.Monkey
 def test_taking_stacked_matrices_needs_little_more_than_their_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     adj = np.ones((400, 60, 60), np.float32)
     adj[:, 0, 1] = adj[:, 1, 0] = 2
-    monkeypatch.setattr(storage, "CHUNK", 10 * 60**2)
+    monkeypatch.setattr(building, "CHUNK", 10 * 60**2)
     tracemalloc.start()
     graphs = GraphSet.from_arrays(adj, y=np.zeros(400), aligned=True, edge_truth=adj[0] > 1)
     peak = tracemalloc.get_traced_memory()[1]
@@ -691,13 +691,13 @@ def test_features_are_found_by_their_names() -> None:
     assert found.with_edges([np.array([True])]).feature_names == names
     assert graphs.with_features(None) is graphs and found.with_features(names) is found
     with pytest.raises(
-        ValueError, match="have the node feature 'label 5', those learnt from do not; leave out"
+        ValueError, match="have the node feature 'label 5', the training graphs do not; leave out"
     ):
         graphs.with_features(["attribute 1", "label 1"])
-    with pytest.raises(ValueError, match="lack the node feature 'degree' of those learnt from"):
+    with pytest.raises(ValueError, match="lack the node feature 'degree' of the training graphs"):
         graphs.with_features(["degree"])
     with pytest.raises(
-        ValueError, match=r"have the node feature 'attribute 1', .*; give graphs of that kind"
+        ValueError, match=r"have the node feature 'attribute 1', .*; pass graphs with the same features"
     ):
         graphs.with_features(["label 1", "label 5"])
 

@@ -28,7 +28,7 @@ def test_of_noise_nothing_is_learnt() -> None:
     for seed in range(20):
         noise = make_cohort(200, n_edges=0, random_state=seed, **SMALL)
         with Store() as store:
-            table = evaluate(METHODS, noise, Holdout(test=0.5), seeds=[seed], store=store, verbose=0)
+            table = evaluate(METHODS, noise, Holdout(test_size=0.5), seeds=[seed], store=store, verbose=0)
             tests = permutation_test(store.predictions(), "roc_auc", n_permutations=400)
         p_values.append(tests.set_index("method")["p_value"])
         accuracies.append(accuracy(table))

@@ -81,7 +81,7 @@ def test_what_extras_bring_is_imported_only_when_asked_for() -> None:
 
 def test_what_tests_benchmarks_and_docs_import_is_declared() -> None:
     known = declared(PROJECT["dependencies"], *EXTRAS.values())
-    used = distributions("tests", "benchmarks", "campaigns", "docs")
+    used = distributions("tests", "benchmarks", "campaigns", "docs", "examples")
     assert {name: file for name, file in used.items() if name not in known} == {}
 
 

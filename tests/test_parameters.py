@@ -31,7 +31,7 @@ from cignn.evaluation import (
     sparsity,
     top_edge_masks,
 )
-from cignn.evaluation.protocols import labels_of
+from cignn.evaluation.splits import labels_of
 from cignn.explainers import make_explainer
 
 HUGE = 10**5000  # more digits than Python writes
@@ -143,11 +143,11 @@ def test_graphs_are_not_thinned_out_by_what_is_no_number(settings: dict[str, Any
 def test_wrong_parameters_of_protocols_are_refused_by_name(kind: Any) -> None:
     cohort = make_cohort(24, 6, n_edges=2, lengths=(30, 40), n_sites=3, random_state=0)
     labels = labels_of(cohort)
-    for parameter in parameters(kind, "inner"):
+    for parameter in parameters(kind, "n_inner"):
         for value in WRONG:
-            if not (parameter == "repeats" and value is MUCH):
-                refused(lambda p=parameter, v=value: kind(**{p: v}).splits(labels, 0), parameter)
-        assert refused(lambda p=parameter: kind(**{p: math.nan}).splits(labels, 0), parameter)
+            if not (parameter == "n_repeats" and value is MUCH):
+                refused(lambda p=parameter, v=value: kind(**{p: v}).splits(labels), parameter)
+        assert refused(lambda p=parameter: kind(**{p: math.nan}).splits(labels), parameter)
 
 
 @pytest.mark.parametrize(

@@ -527,7 +527,7 @@ def test_without_a_random_state_the_checkpoint_keeps_the_seed(
     assert checkpoint_module.saved_seed(tmp_path / "other.ckpt") != seed
     assert not np.array_equal(other.predict_proba(graphs), model.predict_proba(graphs))
     with pytest.raises(ValueError, match="belongs to a training with other settings"):
-        clone(model).set_params(dropout=0.1).fit(graphs)
+        clone(model).set_params(settings__dropout=0.1).fit(graphs)
 
 
 def test_a_fit_killed_again_and_again_still_arrives(tmp_path: Path, graphs: GraphSet, stop: Count) -> None:
@@ -566,9 +566,8 @@ def test_a_checkpoint_changes_no_number(tmp_path: Path, graphs: GraphSet, fitted
 KILLED = """
 import os, signal, sys
 import torch
-from cignn import CIGNNClassifier
 from cignn.datasets import make_ba2motifs
-from cignn.estimators import training
+from cignn.estimators import make_estimator, training
 
 torch.set_num_threads(1)
 train_epoch, done = training._train_epoch, []
@@ -582,7 +581,7 @@ def killed_in_the_fourth_epoch(*args, **kwargs):
 
 training._train_epoch = killed_in_the_fourth_epoch
 settings = eval(sys.argv[2])
-CIGNNClassifier(**settings, checkpoint=sys.argv[1]).fit(make_ba2motifs(60, random_state=0))
+make_estimator("ci-gnn", **settings, checkpoint=sys.argv[1]).fit(make_ba2motifs(60, random_state=0))
 """
 
 
@@ -650,7 +649,9 @@ def other_labels(graphs: GraphSet) -> tuple[GraphSet, np.ndarray]:
 
 
 OTHERS: dict[str, Callable[[CIGNNClassifier, GraphSet], Any]] = {
-    "setting": lambda model, graphs: model.set_params(dropout=0.2).fit(graphs[:40], eval_set=graphs[40:]),
+    "setting": lambda model, graphs: model.set_params(settings__dropout=0.2).fit(
+        graphs[:40], eval_set=graphs[40:]
+    ),
     "seed": lambda model, graphs: model.set_params(random_state=1).fit(graphs[:40], eval_set=graphs[40:]),
     "length": lambda model, graphs: model.set_params(epochs=9).fit(graphs[:40], eval_set=graphs[40:]),
     "class weight": lambda model, graphs: model.set_params(class_weight={0: 1, 1: 2}).fit(

@@ -30,7 +30,7 @@ from sklearn.preprocessing import FunctionTransformer
 from cignn import Cohort, CohortClassifier, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.estimators import ShallowGraphClassifier, base, make_estimator, settings
+from cignn.estimators import PRESETS, ShallowGraphClassifier, base, make_estimator, settings
 from cignn.evaluation import (
     Holdout,
     KFold,
@@ -49,8 +49,9 @@ from cignn.evaluation import (
 )
 from cignn.evaluation.classification import METRICS
 from cignn.evaluation.methods import plain
-from cignn.evaluation.protocols import labels_of
+from cignn.evaluation.splits import labels_of
 from cignn.evaluation.tasks import Outcome
+from cignn.evaluation.workers import in_processes
 from cignn.explainers import make_explainer
 from cignn.paper.data import SubgraphClassifier
 from cignn.report.performance import method_tables
@@ -63,7 +64,7 @@ FEW = {"lasso": {"C": 1.0}, "linear-svm": {"C": 1.0}}
 
 @pytest.fixture(scope="module")
 def cohort() -> Cohort:
-    return make_cohort(40, 10, n_edges=6, effect=0.8, n_sites=5, kind="matrices", random_state=0)
+    return make_cohort(40, 10, n_edges=6, effect=0.8, n_sites=5, data="matrices", random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +155,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_every_task_and_metric_is_a_row(cohort: Cohort, motifs: GraphSet) -> None:
     data = {"brains": cohort, "motifs": motifs}
-    table = evaluate({"lasso": None, "short gin": GIN}, data, Holdout(repeats=2), seeds=[3, 5])
+    table = evaluate({"lasso": None, "short gin": GIN}, data, Holdout(n_repeats=2), seeds=[3, 5])
     assert list(table.columns[:5]) == ["method", "data", "protocol", "split", "seed"]
     assert {"metric", "value", "explainer", "error"} <= set(table.columns)
     assert len(table) == 2 * 2 * 2 * 2 * len(METRICS)
@@ -210,7 +211,7 @@ class Mortal:
 def test_a_task_that_kills_its_process_is_found_and_the_others_are_done(motifs: GraphSet) -> None:
     tasks = runner.plan({"lasso": {"C": 1.0}}, {"data": motifs}, "holdout", 7)
     workers = partial(nullcontext, Mortal(3))
-    outcomes = list(runner._in_processes(iter(tasks), {"data": motifs}, workers, 1))
+    outcomes = list(in_processes(iter(tasks), {"data": motifs}, workers, 1))
     assert sorted(o.key for o in outcomes) == sorted(task.key for task in tasks)
     failed = [o for o in outcomes if o.error is not None]
     assert [o.key for o in failed] == [task.key for task in tasks if task.seed == 1]
@@ -419,18 +420,18 @@ def test_a_preset_that_means_something_else_is_another_task(
     first = keys(PRESET[name], cohort)
     assert keys(PRESET[name], cohort) == first
     changes: list[tuple[Any, str, Any]] = [
-        (settings.PRESETS["default"], "learning_rate", 0.5),
-        (settings.ALIGNED, "keep", 0.7),
+        (PRESETS["motif"], "learning_rate", 0.5),
+        (PRESETS["connectome"], "keep", 0.7),
     ]
     for table, key, value in changes:
         with monkeypatch.context() as patch:
-            patch.setitem(table, key, value)
+            patch.setattr(table, key, value)
             assert keys(PRESET[name], cohort) != first, key
     with monkeypatch.context() as patch:
         patch.setattr(settings, "MIN_EPOCHS", 7)
         assert keys(PRESET[name], cohort) != first
     with monkeypatch.context() as patch:  # of another preset
-        patch.setitem(settings.PRESETS["paper"], "learning_rate", 0.5)
+        patch.setattr(PRESETS["paper"], "learning_rate", 0.5)
         assert keys(PRESET[name], cohort) == first
 
 
@@ -439,12 +440,12 @@ def test_what_the_caller_settles_does_not_change_with_the_preset(
 ) -> None:
     given = {"method": "ci-gnn", "learning_rate": 0.01, "epochs": 5}
     first = keys(given, motifs)
-    searched = {"search": {"method": {"preset": ["default", "paper"]}}}
+    searched = {"search": {"method": {"preset": ["motif", "paper"]}}}
     before = keys(given, motifs, **searched)
-    monkeypatch.setitem(settings.PRESETS["default"], "learning_rate", 0.5)
+    monkeypatch.setattr(PRESETS["motif"], "learning_rate", 0.5)
     monkeypatch.setattr(settings, "MIN_EPOCHS", 7)
     assert keys(given, motifs) == first and keys(given, motifs, **searched) == before
-    monkeypatch.setitem(settings.PRESETS["paper"], "mask_lr_factor", 5.0)
+    monkeypatch.setattr(PRESETS["paper"], "mask_lr_factor", 5.0)
     assert keys(given, motifs) == first
     assert keys(given, motifs, **searched) != before, "what a search tries is part of the task"
 
@@ -479,7 +480,7 @@ def test_the_same_settings_under_two_names_are_done_once(
 
 def test_one_name_for_two_settings_is_not_one_method(motifs: GraphSet) -> None:
     """A regularised one predicts one class for all, a free one tells them apart."""
-    split = Holdout(test=0.2).splits(labels_of(motifs), 0)
+    split = Holdout(test_size=0.2).splits(labels_of(motifs), 0)
     with Store() as store:
         tables = [evaluate({"lasso": {"C": C}}, motifs, split, store=store) for C in (1e-9, 10.0)]
         said, kept = store.predictions(), store.results()
@@ -736,7 +737,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a class": ({"methods": {"x": Spy}}, TypeError, "method 'x' must be settings or a scikit-learn"),
     "data": ({"data": np.ones(3)}, TypeError, "data 'data' must be a GraphSet or a Cohort, got ndarray"),
     "protocol": ({"protocol": "houldout"}, ValueError, "no protocol 'houldout'; did you mean 'holdout'"),
-    "splits": ({"protocol": [1, 2]}, ValueError, "a name, a Protocol or splits.*got a list of int"),
+    "splits": ({"protocol": [1, 2]}, ValueError, "a name, a splitter or splits.*got a list of int"),
     "seeds of a kind": ({"seeds": 2.0}, ValueError, "seeds must be different whole numbers, or how many"),
     "processes": ({"n_jobs": 0}, ValueError, "n_jobs must be a number of processes, or -1 for all cores"),
     "threads": ({"threads": 0}, ValueError, "threads must be a whole number of at least 1, got 0"),

@@ -14,18 +14,29 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from cignn import GraphSet, load_model
 from cignn.datasets import make_ba2motifs
-from cignn.estimators import ShallowGraphClassifier, connectivity_vector, graph_statistics
-from cignn.estimators import shallow as module
+from cignn.estimators import GraphVectors, ShallowGraphClassifier
+from cignn.estimators import graph_vectors as module
+from cignn.estimators.graph_vectors import STATISTICS, graph_statistics
 from cignn.estimators.persistence import reseal
-from cignn.estimators.shallow import KINDS, STATISTICS
+from cignn.estimators.shallow import MODELS
 
+L1 = {"penalty": "l1"} if LogisticRegression().penalty == "l2" else {"l1_ratio": 1.0}
+STOCK: dict[str, Any] = {
+    "linear-svm": LinearSVC(dual="auto", max_iter=20_000),
+    "rbf-svm": SVC(),
+    "random-forest": RandomForestClassifier(20),
+    "lasso": LogisticRegression(solver="liblinear", tol=1e-3, max_iter=20_000, **L1),
+}
 SVMS = ("linear-svm", "rbf-svm")
 
 
@@ -37,8 +48,8 @@ def brains(y: np.ndarray, n: int = 8, gap: float = 1.0, seed: int = 0) -> GraphS
     return GraphSet.from_arrays(upper + upper.transpose(0, 2, 1), y=y, aligned=True)
 
 
-def shallow(kind: str, **more: Any) -> ShallowGraphClassifier:
-    return ShallowGraphClassifier(kind, **{"n_estimators": 20, "random_state": 0} | more)
+def shallow(model: str, **more: Any) -> ShallowGraphClassifier:
+    return ShallowGraphClassifier(model, **{"n_estimators": 20, "random_state": 0} | more)
 
 
 # ------------------------------------------------------------------- vectors
@@ -46,11 +57,62 @@ def shallow(kind: str, **more: Any) -> ShallowGraphClassifier:
 
 def test_the_connectivity_vector_is_the_upper_triangle() -> None:
     matrix = np.array([[0, 1, 2], [1, 0, -3], [2, -3, 0]])
-    graphs = GraphSet.from_arrays(np.stack([matrix, 2 * matrix]), aligned=True)
-    np.testing.assert_array_equal(connectivity_vector(graphs), [[1, 2, -3], [2, 4, -6]])
+    graphs = GraphSet.from_arrays(np.stack([matrix, 2 * matrix]), node_names=["a", "b", "c"])
+    vectors = GraphVectors().fit(graphs)
+    np.testing.assert_array_equal(vectors.transform(graphs), [[1, 2, -3], [2, 4, -6]])
+    assert vectors.get_feature_names_out().tolist() == ["a - b", "a - c", "b - c"]
+    assert vectors.transform(graphs[[]]).shape == (0, 3)
     with pytest.raises(ValueError, match="needs aligned graphs"):
-        connectivity_vector(make_ba2motifs(4, random_state=0))
-    assert connectivity_vector(graphs[[]]).shape[0] == 0
+        GraphVectors("connectivity").fit(make_ba2motifs(4, random_state=0))
+    larger = GraphSet.from_arrays(np.ones((2, 4, 4)), aligned=True)
+    with pytest.raises(ValueError, match="fitted on aligned graphs of 3 nodes, got aligned graphs of 4"):
+        vectors.transform(larger)
+    with pytest.raises(ValueError, match="got graphs that are not aligned"):
+        vectors.transform(make_ba2motifs(4, random_state=0))
+
+
+def test_statistics_have_names_and_other_features_are_refused() -> None:
+    graphs = make_ba2motifs(4, random_state=0)
+    vectors = GraphVectors().fit(graphs)
+    table = vectors.set_output(transform="pandas").transform(graphs)
+    assert list(table.columns) == vectors.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(table["nodes"], graphs.n_nodes)
+    with pytest.raises(ValueError, match=r"fitted on graphs with \d+ node features, got 2"):
+        vectors.transform(GraphSet.from_arrays([np.ones((3, 3))], [np.ones((3, 2))]))
+
+
+@pytest.mark.parametrize(("name", "stock"), STOCK.items(), ids=STOCK)
+def test_a_named_method_is_a_stock_pipeline(name: str, stock: Any) -> None:
+    """The same C, scaling and model with scikit-learn's own parts alone give the same decisions."""
+    y = np.arange(61) % 2
+    train, test = brains(y, gap=1.5), brains(y, gap=1.5, seed=1)
+    ours = shallow(name).fit(train)
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    params = {"random_state": seed} | ({"C": ours.settings_["C"]} if name != "random-forest" else {})
+    pipeline = make_pipeline(GraphVectors(), StandardScaler(), clone(stock).set_params(**params))
+    last = pipeline.steps[-1][0]  # a forest draws otherwise where no weights are given
+    pipeline.fit(train, train.y, **{f"{last}__sample_weight": np.ones(len(train))})
+    np.testing.assert_array_equal(ours.predict(test), pipeline.predict(test))
+    if hasattr(pipeline, "predict_proba"):
+        np.testing.assert_array_equal(ours.predict_proba(test), pipeline.predict_proba(test))
+
+
+def test_c_is_the_choice_of_a_stock_grid_search() -> None:
+    graphs = brains(np.arange(60) % 2, gap=1.0)
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    grid = {"svc__C": [0.3, 1.0, 3.0, 10.0]}
+    cv = StratifiedKFold(3, shuffle=True, random_state=seed)
+    search = GridSearchCV(make_pipeline(GraphVectors(), StandardScaler(), SVC()), grid, cv=cv)
+    search.fit(graphs, graphs.y)
+    assert shallow("rbf-svm").fit(graphs).settings_["C"] == search.best_params_["svc__C"]
+
+
+def test_graph_vectors_work_in_cross_validation() -> None:
+    graphs = brains(np.arange(60) % 2, gap=4.0)
+    rest = [StandardScaler(), SVC()]
+    scores = cross_val_score(make_pipeline(GraphVectors(), *rest), graphs, graphs.y, cv=3)
+    vectors = GraphVectors().fit_transform(graphs)
+    np.testing.assert_array_equal(scores, cross_val_score(make_pipeline(*rest), vectors, graphs.y, cv=3))
 
 
 def by_networkx(graph: nx.Graph, weights: np.ndarray) -> list[float]:
@@ -121,7 +183,7 @@ def test_statistics_do_not_depend_on_the_order_of_nodes_or_graphs() -> None:
 # ---------------------------------------------------------------- classifiers
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODELS)
 def test_aligned_graphs_are_read_by_their_connections(kind: str) -> None:
     y = np.arange(90) % 2
     train, test = brains(y, gap=4.0), brains(y, gap=4.0, seed=1)
@@ -131,7 +193,7 @@ def test_aligned_graphs_are_read_by_their_connections(kind: str) -> None:
     assert shallow(kind, features="statistics").fit(train).settings_["features"] == "statistics"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODELS)
 def test_other_graphs_are_read_by_their_statistics(kind: str) -> None:
     graphs = make_ba2motifs(60, random_state=0)  # a house has a triangle, a cycle none
     model = shallow(kind).fit(graphs)
@@ -145,11 +207,11 @@ def test_probabilities_of_an_svm_say_what_it_decides(kind: str, n_classes: int) 
     y = np.array(["a", "b", "c"])[np.arange(60) % n_classes]
     train, test = brains(y), brains(y, seed=1)
     model = shallow(kind).fit(train)
-    scaler = StandardScaler().fit(connectivity_vector(train))
+    scaler = StandardScaler().fit(GraphVectors().fit_transform(train))
     make = {"linear-svm": LinearSVC, "rbf-svm": SVC}[kind]
     svm = make(C=model.settings_["C"], random_state=0, max_iter=20_000)
-    svm.fit(scaler.transform(connectivity_vector(train)), y)
-    values = svm.decision_function(scaler.transform(connectivity_vector(test)))
+    svm.fit(scaler.transform(GraphVectors().fit_transform(train)), y)
+    values = svm.decision_function(scaler.transform(GraphVectors().fit_transform(test)))
     decided = svm.classes_[(values > 0).astype(int) if n_classes == 2 else values.argmax(1)]
     np.testing.assert_array_equal(model.predict(test), decided)
     np.testing.assert_array_equal(model.classes_[model.predict_proba(test).argmax(1)], decided)
@@ -170,7 +232,7 @@ def test_probabilities_of_an_svm_are_fitted_on_graphs_it_did_not_see() -> None:
 def test_the_temperature_is_the_best_on_folds_of_the_training_graphs() -> None:
     graphs = brains(np.arange(90) % 2, gap=2.0)
     model = shallow("linear-svm", C=0.01).fit(graphs)
-    x, y = connectivity_vector(graphs), graphs.y
+    x, y = GraphVectors().fit_transform(graphs), graphs.y
     seed = np.random.RandomState(0).randint(2**31 - 1)
     values = np.empty(90)
     for train, test in StratifiedKFold(3, shuffle=True, random_state=seed).split(x, y):
@@ -211,14 +273,13 @@ def test_two_scans_of_a_subject_do_not_make_an_svm_sure_of_itself(kind: str) -> 
 
 def test_lasso_is_l1_logistic_regression() -> None:
     graphs = brains(np.arange(60) % 2, gap=2.0)
-    x = StandardScaler().fit_transform(connectivity_vector(graphs))
-    l1 = {"penalty": "l1"} if LogisticRegression().penalty == "l2" else {"l1_ratio": 1.0}
-    by_hand = LogisticRegression(C=0.3, solver="liblinear", tol=1e-6, **l1).fit(x, graphs.y)
+    x = StandardScaler().fit_transform(GraphVectors().fit_transform(graphs))
+    by_hand = LogisticRegression(C=0.3, solver="liblinear", tol=1e-6, **L1).fit(x, graphs.y)
     ours = shallow("lasso", C=0.3).fit(graphs).predict_proba(graphs)
     np.testing.assert_allclose(ours, by_hand.predict_proba(x), atol=0.02)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODELS)
 def test_nothing_to_learn_is_no_error(kind: str) -> None:
     same = GraphSet.from_arrays(np.ones((12, 4, 4)), y=np.arange(12) % 2, aligned=True)
     proba = shallow(kind).fit(same).predict_proba(same)
@@ -226,7 +287,7 @@ def test_nothing_to_learn_is_no_error(kind: str) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "svm"}, "kind must be one of 'linear-svm', 'rbf-svm', 'random-forest', 'lasso', got 'svm'"),
+    ({"model": "svm"}, "model must be one of 'linear-svm', 'rbf-svm', 'random-forest', 'lasso', got 'svm'"),
     ({"features": "connectivity"}, "needs aligned graphs"),
     ({"features": "all"}, "features must be one of"),
     ({"C": 0}, r"C must lie in \(0, inf\), got 0"),

@@ -14,7 +14,7 @@ from scipy.io import savemat
 
 from campaigns.fuzzing.containers import to_npy, zipped
 from campaigns.fuzzing.mutators import as_csv
-from cignn import CIGNNClassifier, Cohort, GraphSet
+from cignn import Cohort, GraphSet
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import make_estimator
 from cignn.estimators.checkpoint import Checkpoint
@@ -216,7 +216,7 @@ def checkpoints(folder: Path) -> list[dict[str, bytes]]:
         kept.append({CHECKPOINT: self.path.read_bytes()})
 
     with mock.patch.object(Checkpoint, "save", save_and_keep):
-        CIGNNClassifier(**TINY, n_estimators=1, checkpoint=folder / CHECKPOINT).fit(graphs())
+        make_estimator("ci-gnn", **TINY, n_estimators=1, checkpoint=folder / CHECKPOINT).fit(graphs())
     return kept
 
 
@@ -334,7 +334,7 @@ UNTRAINED = [
         "learning_rate=0.01",
         "batch_size=4",
         "n_causal=3",
-        "preset=default",
+        "preset=motif",
     ),
     *(
         "checkpoint=none",

@@ -28,7 +28,7 @@ from campaigns.fuzzing.checks import (
 )
 from campaigns.fuzzing.commands import run_command
 from campaigns.fuzzing.readers import Files, Reader, Samples
-from cignn import CIGNNClassifier, Cohort, CohortClassifier, load_cohort, load_model
+from cignn import Cohort, CohortClassifier, load_cohort, load_model
 from cignn.connectome import ComBat, Connectivity
 from cignn.datasets import Atlas, load_abide, load_ba2motifs, load_rest_meta_mdd, load_srpbs, load_tu
 from cignn.estimators import make_estimator
@@ -78,7 +78,7 @@ def read_model(folder: Path) -> np.ndarray:
 def read_checkpoint(folder: Path) -> np.ndarray:
     """Go on with a training, or find that it had finished."""
     path = folder / seeds.CHECKPOINT
-    estimator = CIGNNClassifier(**seeds.TINY, n_estimators=1, checkpoint=path)
+    estimator = make_estimator("ci-gnn", **seeds.TINY, n_estimators=1, checkpoint=path)
     return estimator.fit(seeds.graphs()).predict_proba(seeds.graphs())
 
 
@@ -176,7 +176,7 @@ def _with_command(name: str, *contents: bytes) -> Samples:
 
 
 def _tiny(**more: Any) -> Callable[[], Any]:
-    return lambda: CIGNNClassifier(**(seeds.TINY | more))
+    return lambda: make_estimator("ci-gnn", **(seeds.TINY | more))
 
 
 def _named(name: str, **more: Any) -> Callable[[], Any]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cignn.datasets import Cohort, load_cohort
-    from cignn.estimators import CIGNNClassifier, CohortClassifier, load_model
+    from cignn.estimators import CIGNNClassifier, CIGNNSettings, CohortClassifier, load_model
     from cignn.explanations import Explanations
     from cignn.graphs import GraphSet
 
 __version__ = "0.1.0"
 __all__ = [
     "CIGNNClassifier",
+    "CIGNNSettings",
     "Cohort",
     "CohortClassifier",
     "Explanations",
@@ -28,6 +29,7 @@ __all__ = [
 # Names come when they are first asked for: help and completion of the command line wait for no torch.
 _PLACES = {
     "CIGNNClassifier": "estimators",
+    "CIGNNSettings": "estimators",
     "Cohort": "datasets",
     "CohortClassifier": "estimators",
     "Explanations": "explanations",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cignn import Cohort
 
 SECONDS = "training seconds"
-NETWORK: dict[str, Any] = {"epochs": 40, "patience": None}  # on the simulated cohort
+NETWORK: dict[str, Any] = {"epochs": 40, "settings": {"patience": None}}  # on the simulated cohort
 BASELINES = ("linear-svm", "rbf-svm")
 CLASSES = {0: "controls", 1: "patients"}
 
@@ -108,12 +108,11 @@ def _cohort(out: Path, subjects: int, seed: int, as_json: bool) -> dict[str, Any
 
     from cignn import CIGNNClassifier, CohortClassifier
     from cignn.datasets import make_cohort
-    from cignn.evaluation import audit, explanation_roc_auc, make_protocol
-    from cignn.evaluation.protocols import labels_of
+    from cignn.evaluation import Holdout, audit, explanation_roc_auc
     from cignn.report import report_of, write_report
 
     cohort = make_cohort(subjects, n_edges=20, effect=0.5, site_effect=0.3, random_state=seed)
-    split = make_protocol("holdout", test=0.25).splits(labels_of(cohort), seed)[0]
+    split = Holdout(test_size=0.25).splits(cohort, seed)[0]
     started = time.perf_counter()
     network = CIGNNClassifier(n_estimators=2, random_state=seed, verbose=not as_json, **NETWORK)
     model = CohortClassifier(network).fit(cohort[split.development])
@@ -153,11 +152,11 @@ def _check_whole(model: Any) -> None:
 
 def _beside_baselines(cohort: Cohort, out: Path, seed: int, as_json: bool) -> Any:
     """Score CI-GNN and two baselines on three random splits."""
-    from cignn.evaluation import evaluate, make_protocol
+    from cignn.evaluation import Holdout, evaluate
 
     if not as_json:
         say("scoring CI-GNN beside two baselines on three splits")
     methods: dict[str, Any] = {"ci-gnn": {"n_estimators": 1, **NETWORK}, **dict.fromkeys(BASELINES)}
-    protocol = make_protocol("holdout", repeats=3, test=0.25)
+    protocol = Holdout(n_repeats=3, test_size=0.25)
     data = {"simulated cohort": cohort}
     return evaluate(methods, data, protocol, [seed], store=out / "results", verbose=int(not as_json))

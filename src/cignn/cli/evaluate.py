@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +13,15 @@ from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
 from cignn.cli.fit import check_kind, cohort_model, refuse_for_graphs
-from cignn.cli.reading import check_file, check_folder, kind_of, missing_tasks, name_of, read_data, write_plan
+from cignn.cli.reading import (
+    check_file,
+    check_folder,
+    format_of,
+    missing_tasks,
+    name_of,
+    read_data,
+    write_plan,
+)
 from cignn.cli.screen import complain, positive_words, say, say_json, say_words, show_table
 from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
 
@@ -111,16 +117,15 @@ def evaluate(
 
     Example: [bold]cignn evaluate my_study --protocol loso --methods ci-gnn,rbf-svm[/]
     """
-    kind_of(data, format)  # before the wait for imports
+    format_of(data, format)  # before the wait for imports
     from cignn import Cohort
-    from cignn.evaluation import Store, TaskFailedWarning, make_protocol, positive_class, summary
-    from cignn.evaluation import evaluate as run
-    from cignn.evaluation.protocols import labels_of
-    from cignn.evaluation.runner import plan
+    from cignn.evaluation import Store, make_protocol, positive_class, summary
+    from cignn.evaluation.runner import plan, run_tasks
+    from cignn.evaluation.splits import labels_of
 
     check_folder(out)
-    check_kind(connectivity)
-    given = {"n_splits": folds, "repeats": repeats}
+    check_kind(connectivity, fisher)
+    given = {"n_splits": folds, "n_repeats": repeats}
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
     estimators = estimators_of(names_in(methods), assignments(settings), device)
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
@@ -133,20 +138,16 @@ def evaluate(
         }
     else:
         refuse_for_graphs(context)
-    name, wanted = name_of(data), names_in(explainers) or None
-    tasks = plan(estimators, {name: cohort}, how, seeds, wanted)
+    named = {name_of(data): cohort}
+    tasks = plan(estimators, named, how, seeds, names_in(explainers) or None, positive=positive)
     write_settings(out / FILE, context)
-    write_plan(out, tasks)
-    with Store(out) as store, warnings.catch_warnings():
-        warnings.simplefilter("ignore", TaskFailedWarning)
+    planned = write_plan(out, tasks)
+    with Store(out) as store:
         before = len(store.tasks())
         try:
-            results = run(
-                estimators,
-                {name: cohort},
-                how,
-                seeds,
-                explainers=wanted,
+            results = run_tasks(
+                tasks,
+                named,
                 positive=positive,
                 store=store,
                 n_jobs=jobs,
@@ -155,8 +156,8 @@ def evaluate(
                 verbose=int(not as_json),
             )
         except KeyboardInterrupt:
-            raise InterruptedWorkError(_kept(store, before, out, len(tasks))) from None
-        missing = missing_tasks(out, store)
+            raise InterruptedWorkError(_kept(store, before, out, planned)) from None
+        missing = missing_tasks(planned, store)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
     write_csv(out / "summary.csv", table.reset_index())
@@ -215,7 +216,9 @@ def explainable(estimators: dict[str, Any]) -> list[str]:
 
 
 def _takes(estimator: type, param: str) -> bool:
-    return param in inspect.signature(estimator).parameters
+    from cignn.estimators.registry import parameters_of
+
+    return param in parameters_of(estimator)
 
 
 def _show(results: pd.DataFrame, protocol: str, positive: Any) -> None:
@@ -263,9 +266,9 @@ def _compared(results: pd.DataFrame) -> pd.DataFrame | None:
         return None
 
 
-def _kept(store: Store, before: int, out: Path, n_tasks: int) -> str:
+def _kept(store: Store, before: int, out: Path, planned: list[list[str]]) -> str:
     """What an interrupt leaves, and what is missing of the evaluation."""
-    missing = missing_tasks(out, store)
+    missing, n_tasks = missing_tasks(planned, store), len(planned)
     new = len(store.tasks()) - before
     some = name_some([str(task).removesuffix(" not yet run") for task in missing], 3)
     lacking = f"; missing: {some}" if missing else ""
@@ -297,14 +300,14 @@ def audit(
 
     Example: [bold]cignn audit my_study[/]
     """
-    kind_of(data, format)  # before the wait for imports
+    format_of(data, format)  # before the wait for imports
     from cignn import Cohort
     from cignn.evaluation import audit as look
 
     if out is not None:
         check_file(out, ".csv")
     options = assignments(load)
-    if kind_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
+    if format_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
         options = {"duplicates": "keep"} | options
     cohort = read_data(data, format=format, label=label, load=options, new=True, quiet=as_json)
     if not isinstance(cohort, Cohort):

@@ -15,7 +15,7 @@ from cignn._checks import meant
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
-from cignn.cli.reading import how_many, kind_of, read_data
+from cignn.cli.reading import format_of, how_many, read_data
 from cignn.cli.screen import positive_words, say, say_json, say_words, show_facts
 from cignn.cli.settings import FILE, assignments, names_in, settings_text
 
@@ -61,17 +61,17 @@ def fit(
 
     Example: [bold]cignn fit my_study --out model --hold-out 0.2[/]
     """
-    kind_of(data, format)  # before the wait for imports
+    format_of(data, format)  # before the wait for imports
     import numpy as np
 
     from cignn import Cohort
     from cignn.estimators import make_estimator
     from cignn.estimators.persistence import check_model_path
-    from cignn.evaluation import classification_scores, make_protocol, positive_class
-    from cignn.evaluation.protocols import labels_of
+    from cignn.evaluation import Holdout, classification_scores, positive_class
+    from cignn.evaluation.splits import labels_of
 
     check_model_path(out)
-    check_kind(connectivity)
+    check_kind(connectivity, fisher)
     given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
@@ -97,7 +97,7 @@ def fit(
         refuse_for_graphs(context)
     train, test = np.arange(len(cohort)), np.arange(0)
     if hold_out:
-        split = make_protocol("holdout", test=hold_out).splits(labels_of(cohort), seed)[0]
+        split = Holdout(test_size=hold_out).splits(cohort, seed)[0]
         train, test = split.development, split.test
     if not as_json:
         say_words(f"{cohort!r}")
@@ -194,8 +194,13 @@ def cohort_model(classifier: Any, cohort: Cohort, *choices: Any) -> CohortClassi
     return CohortClassifier(classifier, **steps(cohort, *choices))
 
 
-def check_kind(connectivity: str | None) -> None:
-    """Refuse an unknown kind of connectivity before anything is read."""
+def check_kind(connectivity: str | None, fisher: bool) -> None:
+    """Refuse an unknown kind of connectivity, or one without Fisher's z, before anything is read."""
+    if fisher and connectivity in ("tangent", "covariance"):
+        raise typer.BadParameter(
+            f"needs correlations; use --connectivity correlation or partial, got {connectivity}.",
+            param_hint="'--fisher'",
+        )
     if connectivity is not None and connectivity not in opt.KINDS:
         hint = meant(connectivity, opt.KINDS)
         raise typer.BadParameter(f"there is no '{connectivity}'; {hint}", param_hint="'--connectivity'")

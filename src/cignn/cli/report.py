@@ -18,7 +18,7 @@ from cignn.cli.fit import cohort_model
 from cignn.cli.reading import (
     as_graphs,
     check_file,
-    kind_of,
+    format_of,
     missing_tasks,
     name_of,
     planned,
@@ -94,16 +94,15 @@ def report(
     if not run.is_dir() or not (is_results or (run / "config.json").is_file()):
         raise FileNotFoundError(f"{run} is no folder of cignn fit or cignn evaluate.")
     from cignn import Cohort, load_model
-    from cignn.evaluation.protocols import labels_of
+    from cignn.evaluation.splits import labels_of
     from cignn.report import report_of, write_report
 
     results, model = (run, model) if is_results else (results, run)
     settings = read_settings(run)
     fitted = None if model is None else load_model(model)
-    left_out: list[str] = []
-    place, kind, cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json, left_out)
+    place, found_format, cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json)
     classes = labels_of(cohort).y if fitted is None else fitted.classes_
-    names = _class_names(class_names, classes, kind)
+    names = _class_names(class_names, classes, found_format)
     counted = _positive(positive, classes, names, results, model)
     evaluated = _evaluated(results, counted)
     try:
@@ -129,7 +128,6 @@ def report(
             missing=evaluated.missing,
             positive=counted,
             class_names=names,
-            exclusions=left_out,
             title=title or f"Connections behind the decisions: {place}",
             random_state=seed,
             verbose=int(not as_json),
@@ -173,9 +171,8 @@ def _read_subjects(
     format: str,
     load: list[str] | None,
     quiet: bool,
-    left_out: list[str],
 ) -> tuple[str, str, Cohort | GraphSet]:
-    """Read the subjects given, or those of the run in the way it read them; with their name and kind."""
+    """Read the subjects given, or those of the run in the way it read them; with their name and format."""
     options = assignments(load)
     if data is None:
         named = settings.get("data")
@@ -191,10 +188,8 @@ def _read_subjects(
         label = settings.get("label", label) if label == "label" else label
         atlas = settings.get("atlas", atlas) if atlas is None else atlas
         format = settings.get("format", format) if format == "auto" else format
-    found = read_data(
-        data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet, told=left_out
-    )
-    return name_of(data), kind_of(data, format), found
+    found = read_data(data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
+    return name_of(data), format_of(data, format), found
 
 
 def _trained(
@@ -202,8 +197,7 @@ def _trained(
 ) -> tuple[Path, Any]:
     """Train the method of an evaluation that can be explained and keep it beside the results, once."""
     from cignn import Cohort, load_model
-    from cignn.evaluation import make_protocol
-    from cignn.evaluation.protocols import labels_of
+    from cignn.evaluation import Holdout
 
     place = run / "model"
     if (place / "config.json").is_file():
@@ -222,7 +216,7 @@ def _trained(
     if isinstance(cohort, Cohort):
         choices = [settings.get(name, default) for name, default in STEPS.items()]
         fitted = cohort_model(classifier, cohort, *choices, int(not quiet))
-    split = make_protocol("holdout", test=HOLD_OUT).splits(labels_of(cohort), seed)[0]
+    split = Holdout(test_size=HOLD_OUT).splits(cohort, seed)[0]
     if not quiet:
         complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")
     fitted.fit(cohort[split.development])
@@ -257,10 +251,11 @@ def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
         return _Evaluated()
     if not (results / "results.sqlite").is_file():
         raise FileNotFoundError(f"{results} is no folder of cignn evaluate.")
+    plan = planned(results)
     with Store(results) as store:
-        rows, predictions, missing = store.results(), store.predictions(), missing_tasks(results, store)
-    keys = [key for key, *_ in planned(results)]
-    if keys:
+        rows, predictions, missing = store.results(), store.predictions(), missing_tasks(plan, store)
+    if plan:
+        keys = [key for key, *_ in plan]
         rows, predictions = (table[table["key"].isin(keys)] for table in (rows, predictions))
     try:
         refuse_mixtures(rows)
@@ -303,10 +298,10 @@ def _audited(cohort: Cohort, names: dict[Any, str]) -> Any:
     return audit(cohort._with(y=[names[label] for label in labels]) if known else cohort)
 
 
-def _class_names(given: str | None, classes: Any, kind: str) -> dict[Any, str]:
+def _class_names(given: str | None, classes: Any, format: str) -> dict[Any, str]:
     """Return label → name; labels are written as they stand in the data."""
     labels = {str(label): label for label in sorted(set(classes.tolist()), key=str)}
-    out = {label: name for label, name in KNOWN.get(kind, {}).items() if label in labels.values()}
+    out = {label: name for label, name in KNOWN.get(format, {}).items() if label in labels.values()}
     for word in names_in(given):
         label, sign, name = word.partition("=")
         if not sign or label.strip() not in labels:

@@ -1,4 +1,4 @@
-"""From scans to graphs: ROI series, connectivity, harmonisation, graph sets; scikit-learn transformers."""
+"""From scans to graphs: transformers for ROI series, connectivity, harmonisation and graph sets."""
 
 from cignn.connectome.combat import ComBat
 from cignn.connectome.connectivity import Connectivity

@@ -1,19 +1,22 @@
-"""ComBat: take the scanner's share out of connectivity, fitted on training subjects only."""
+"""ComBat: remove the effect of the scanner from connectivity, fitted on training subjects only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
+from cignn._arrays import symmetric, upper_triangle
 from cignn._checks import choice, name_some, shown, whole
+from cignn._errors import DataError, Option
 from cignn.connectome.covariates import CovariateColumn, check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.cohort_checks import without_site
+from cignn.datasets.labels import without_site
 from cignn.datasets.participants import NUMBERS, numbers
 
 UNSEEN = ("raise", "pass", "grand_mean")
@@ -22,35 +25,65 @@ _MAX_ITERATIONS = 200
 
 
 class ComBat(TransformerMixin, BaseEstimator):
-    """Harmonise connectivity over sites (Johnson et al. 2007, Fortin et al. 2018), in the fold.
+    """Harmonise connectivity over sites by ComBat.
 
-    Each connection is modelled as grand mean + covariates + shift of the site + spread of the site × noise;
-    shifts and spreads are shrunk towards what the site does to all connections (empirical Bayes) and
-    removed, the covariates' share stays. Everything is estimated in `fit`; `transform` applies it to any
-    subject of a known site, whose result does not depend on who is transformed along. Correlations suit
-    the model better as Fisher's z: ``make_pipeline(Connectivity(fisher=True), ComBat(), ...)``.
+    Each connection is modelled as grand mean + covariates + shift of the site + spread of the site × noise.
+    Shifts and spreads are shrunk towards their distribution over all connections of the site (empirical
+    Bayes) and removed; the effect of the covariates stays. Everything is estimated in `fit`, so harmonisation
+    belongs inside the cross-validation; the result for a subject of a known site does not depend on the
+    other subjects. The model suits Fisher's z better than correlations:
+    ``make_pipeline(Connectivity(fisher=True), ComBat(), ...)``.
 
     Parameters
     ----------
-    covariates : columns of ``cohort.covariates`` whose effect is kept; numbers enter linearly, words as
-        categories. () for none
-    unseen : what to do with subjects of a site that was not in the training cohort. "raise": refuse,
-        naming sites. "pass": return them as they came. "grand_mean": shift the site's subjects
-        together, so that at equal covariates they lie around the training cohort's grand mean; the
-        shift is estimated from the subjects at hand and shrunk, their spread stays. No label is used,
-        but here a subject's result depends on which others of its site are transformed along with it
-    keep_label : estimate the site's shift at equal label too, where sites differ in their share of patients.
-        The label is read in `fit` only; `transform` treats every subject as if it had none
-    mean_only : remove shifts, leave spreads
-    min_site_size : sites with fewer training subjects are only shifted, not rescaled: one or two subjects say
-        nothing about spread. Their shift is shrunk by the part of it that is chance
-    missing : subjects without a covariate: "raise" names them, "mean" gives them the training mean
+    covariates : sequence of str, default=("age", "sex")
+        Columns of ``cohort.covariates`` whose effect is kept; numbers enter linearly, words as categories.
+    unseen : {"raise", "pass", "grand_mean"}, default="raise"
+        What to do with subjects of a site that was not in the training cohort. "raise": raise an error that
+        names the sites. "pass": return them unchanged. "grand_mean": shift the site's subjects together so
+        that at equal covariates they lie around the training cohort's grand mean; the shift is estimated from
+        the subjects at hand and shrunk, and their spread stays. No label is used, but a subject's result then
+        depends on the other subjects of its site.
+    keep_label : bool, default=False
+        Whether to estimate the shift of a site at equal label, for sites that differ in their share of
+        patients. The label is read in `fit` only; `transform` uses none.
+    mean_only : bool, default=False
+        Whether to remove shifts only and leave spreads.
+    min_site_size : int, default=3
+        Sites with fewer training subjects are only shifted, not rescaled, and their shift is shrunk by the
+        part that is sampling error.
+    missing : {"raise", "mean"}, default="raise"
+        What to do with subjects without a covariate: raise an error that names them, or use the training
+        mean.
 
     Attributes
     ----------
-    sites_ : (s,) sites of the training cohort
-    shift_, spread_ : (s, p) of each site and connection of the upper triangle, in ``scale_`` and its square
-    grand_mean_, scale_ : (p,) mean and residual standard deviation of each connection
+    sites_ : ndarray of shape (s,)
+        Sites of the training cohort.
+    shift_ : ndarray of shape (s, p)
+        Shift of each site and connection of the upper triangle, in units of ``scale_``.
+    spread_ : ndarray of shape (s, p)
+        Variance of each site and connection, in units of ``scale_`` squared.
+    grand_mean_ : ndarray of shape (p,)
+        Mean of each connection.
+    scale_ : ndarray of shape (p,)
+        Residual standard deviation of each connection.
+
+    References
+    ----------
+    Johnson et al., "Adjusting batch effects in microarray expression data using empirical Bayes methods",
+    Biostatistics 2007. Fortin et al., "Harmonization of cortical thickness measurements across scanners and
+    sites", NeuroImage 2018.
+
+    Examples
+    --------
+    >>> from cignn.connectome import ComBat, Connectivity
+    >>> from cignn.datasets import make_cohort
+    >>> cohort = make_cohort(20, 10, n_edges=3, n_site_edges=3, site_effect=0.5, random_state=0)
+    >>> connectivity = Connectivity(fisher=True).fit_transform(cohort)
+    >>> harmonised = ComBat().fit(connectivity[:15]).transform(connectivity[15:])
+    >>> harmonised.matrices.shape
+    (5, 10, 10)
     """
 
     def __init__(
@@ -70,10 +103,23 @@ class ComBat(TransformerMixin, BaseEstimator):
         self.min_site_size = min_site_size
         self.missing = missing
 
-    def fit(self, X: Cohort, y: Any = None) -> Self:
-        """Estimate grand mean, covariate effects, and shift and spread of each site."""
+    def fit(self, X: Cohort, y: npt.ArrayLike | None = None) -> Self:
+        """Estimate the grand mean, the effects of covariates, and shift and spread of each site.
+
+        Parameters
+        ----------
+        X : Cohort
+            Training subjects with matrices, sites and covariates.
+        y : array-like of shape (n,), default=None
+            Labels, used with ``keep_label=True``. By default those of the cohort.
+
+        Returns
+        -------
+        ComBat
+            The fitted transformer.
+        """
         self._check(X)
-        values = upper_triangle(X.matrices)  # type: ignore[arg-type]
+        values = upper_triangle(np.asarray(X.matrices)).astype(np.float64)
         self.n_rois_ = X.n_rois
         self.sites_, site = np.unique(np.asarray(X.sites), return_inverse=True)
         self.columns_ = [CovariateColumn.of(name, self._covariate(X, name)) for name in self.covariates]
@@ -84,28 +130,42 @@ class ComBat(TransformerMixin, BaseEstimator):
         design = np.hstack([dummies, kept, label])
         if np.linalg.matrix_rank(design) < design.shape[1]:
             names = [*self.covariates, *(["the label"] if self.keep_label else [])]
-            raise ValueError(
-                f"the effect of {', '.join(names)} cannot be told from the sites or from each other in these "
-                f"{len(X)} subjects; leave some out of covariates."
+            raise DataError(
+                f"the effects of {', '.join(names)} cannot be separated from the sites or from each other in "
+                f"these {len(X)} subjects",
+                values=names,
+                options=[Option("covariates", advice="leave some out of {}", step="ComBat")],
             )
         effects = np.linalg.lstsq(design, values, rcond=None)[0]
         n_sites = len(self.sites_)
         self.grand_mean_ = sizes @ effects[:n_sites] / len(X)
         self.effects_ = effects[n_sites : n_sites + kept.shape[1]]
         scale = np.sqrt(np.mean((values - design @ effects) ** 2, axis=0))
-        # a connection that never varies (an ROI without signal) stays what it is
+        # a connection that never varies (an ROI without signal) is left as it is
         self.scale_ = np.where(scale > 1e-7 * np.abs(values).max(initial=1e-30), scale, np.inf)
         if not np.isfinite(self.scale_).any():
-            raise ValueError(
-                f"{len(X)} subjects leave nothing to estimate noise from beside {design.shape[1]} sites and "
-                f"covariates; merge sites, drop covariates or leave ComBat out."
+            raise DataError(
+                f"{len(X)} subjects are too few to estimate noise beside {design.shape[1]} sites and "
+                "covariates",
+                remedy="merge sites, drop covariates or leave ComBat out",
             )
         residuals = (values - self.grand_mean_ - design[:, n_sites:] @ effects[n_sites:]) / self.scale_
         self.shift_, self.spread_ = self._estimate(residuals, site, sizes)
         return self
 
     def transform(self, X: Cohort) -> Cohort:
-        """Return the same subjects with harmonised matrices; the diagonal stays."""
+        """Harmonise subjects.
+
+        Parameters
+        ----------
+        X : Cohort
+            Subjects with matrices, sites and covariates.
+
+        Returns
+        -------
+        Cohort
+            The same subjects with harmonised matrices; diagonals stay as they are.
+        """
         self._check(X)
         if not hasattr(self, "shift_"):
             raise NotFittedError("this ComBat is not fitted; call fit with the training cohort first.")
@@ -114,12 +174,18 @@ class ComBat(TransformerMixin, BaseEstimator):
         known = np.isin(sites, self.sites_)
         if not known.all() and self.unseen == "raise":
             strange = np.unique(sites[~known])
-            raise ValueError(
+            leave, shift = "leave them as they are", "shift each such site to the training mean"
+            raise DataError(
                 f"{(~known).sum()} subjects come from sites that were not in the training cohort "
-                f"({name_some(strange)}); pass unseen='pass' to leave them as they are or "
-                f"unseen='grand_mean' to shift each such site to the training mean."
+                f"({name_some(strange)})",
+                subjects=X.subjects[~known],
+                values=strange,
+                options=[
+                    Option("unseen", ("pass",), f"fit with {{}} to {leave}", "ComBat"),
+                    Option("unseen", ("grand_mean",), f"with {{}} to {shift}", "ComBat"),
+                ],
             )
-        values = upper_triangle(X.matrices)  # type: ignore[arg-type]
+        values = upper_triangle(np.asarray(X.matrices)).astype(np.float64)
         varies = np.isfinite(self.scale_)
         expected = self.grand_mean_ + self._design(X) @ self.effects_
         residuals = (values - expected) / self.scale_
@@ -132,7 +198,7 @@ class ComBat(TransformerMixin, BaseEstimator):
         harmonised = np.where(varies, expected + residuals * np.where(varies, self.scale_, 0), values)
         if self.unseen == "pass":
             harmonised[~known] = values[~known]
-        return X.with_matrices(fill_triangles(X.matrices, harmonised))  # type: ignore[arg-type]
+        return X.with_matrices(symmetric(harmonised, np.asarray(X.matrices)))
 
     # ----------------------------------------------------------------- helpers
 
@@ -147,19 +213,27 @@ class ComBat(TransformerMixin, BaseEstimator):
             choice(name, getattr(self, name), (True, False))
         whole("min_site_size", self.min_site_size, 2)
         if X.sites is None:
-            raise ValueError("ComBat needs to know the sites; pass sites to the Cohort, or leave ComBat out.")
-        nowhere = without_site(X)
+            raise DataError("ComBat needs sites", remedy="give the cohort sites, or leave ComBat out")
+        nowhere = without_site(X.sites, len(X))
         if nowhere.any():
-            raise ValueError(
-                f"ComBat needs to know everyone's site, there is none for {name_some(X.subjects[nowhere])}; "
-                'drop the subjects, or give them a site with check_cohort(cohort, missing_sites="own_site").'
+            whom = X.subjects[nowhere]
+            raise DataError(
+                f"ComBat needs the site of every subject, {name_some(whom)} has none",
+                subjects=whom,
+                options=[Option("missing_sites", ("own_site",), "give them a site with {}", "check_cohort")],
+                remedy="drop the subjects",
             )
         absent = [name for name in self.covariates if name not in X.covariates]
         if absent:
             have = ", ".join(map(str, X.covariates.columns)) or "none"
-            raise ValueError(
-                f"the cohort has no covariate {name_some(absent)} (it has {have}); add it, choose "
-                f"others with covariates=(…), or keep none with covariates=()."
+            raise DataError(
+                f"the cohort has no covariate {name_some(absent)} (it has {have})",
+                values=absent,
+                options=[
+                    Option("covariates", advice="choose others with {}", step="ComBat"),
+                    Option("covariates", ((),), "keep none with {}", "ComBat"),
+                ],
+                remedy="add it",
             )
 
     def _covariate(self, X: Cohort, name: str) -> pd.Series:
@@ -167,9 +241,15 @@ class ComBat(TransformerMixin, BaseEstimator):
         if name in NUMBERS:
             column = numbers(column, name, X.subjects, "the cohort")
         if self.missing == "raise" and column.isna().any():
-            raise ValueError(
-                f"{name} is missing for {name_some(X.subjects[column.isna()])}; drop the subjects, pass "
-                f"missing='mean', or leave {name} out of covariates."
+            whom = X.subjects[column.isna()]
+            raise DataError(
+                f"{name} is missing for {name_some(whom)}",
+                subjects=whom,
+                options=[
+                    Option("missing", ("mean",), step="ComBat"),
+                    Option("covariates", advice=f"leave {name} out of {{}}", step="ComBat"),
+                ],
+                remedy="drop the subjects",
             )
         return column
 
@@ -178,7 +258,7 @@ class ComBat(TransformerMixin, BaseEstimator):
         columns = [column.coded(self._covariate(X, column.name), X.subjects) for column in self.columns_]
         return np.hstack([np.zeros((len(X), 0)), *columns])
 
-    def _label(self, X: Cohort, y: Any) -> np.ndarray:
+    def _label(self, X: Cohort, y: npt.ArrayLike | None) -> np.ndarray:
         if not self.keep_label:
             return np.zeros((len(X), 0))
         y = X.y if y is None else y
@@ -207,15 +287,14 @@ def empirical_bayes(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(p,) shift and (p,) variance of a site, given its (n, p) standardised residuals.
 
     Johnson et al. (2007): over connections the shifts are normal and the variances inverse gamma; both
-    priors come from the site's own connections by moments, the posterior by alternating.
+    priors are estimated from the site's own connections by moments, the posterior by alternating updates.
     """
     n = len(residuals)
     shift_hat, variance_hat = residuals.mean(0), residuals.var(0, ddof=1)
     prior_mean, prior_variance = shift_hat.mean(), shift_hat.var()
     mean, variance = variance_hat.mean(), variance_hat.var()
-    if (
-        not len(shift_hat) or variance < 1e-12 or prior_variance < 1e-12
-    ):  # one connection, or all alike: nothing to shrink towards
+    # with one connection, or all alike, there is no prior to shrink towards
+    if not len(shift_hat) or variance < 1e-12 or prior_variance < 1e-12:
         return shift_hat, np.maximum(variance_hat, 1e-12)
     shape, rate = 2 + mean**2 / variance, mean + mean**3 / variance
     spread = variance_hat
@@ -231,29 +310,15 @@ def empirical_bayes(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def chance_free_shift(residuals: np.ndarray) -> np.ndarray:
-    """(p,) shift of a site whose spread is taken as 1, less the part that is chance.
+    """(p,) shift of a site whose spread is taken as 1, without the part that is sampling error.
 
-    residuals : (n, p), standardised. One subject alone is thus not moved onto the mean: of the variance
-    of its connections, 1 / n is its own.
+    residuals : (n, p), standardised. The sampling variance is 1 / n, so a single subject is not moved onto
+    the mean.
     """
     observed = residuals.mean(0)
     mean = observed.mean()
     real = max(observed.var() - 1 / len(residuals), 0.0)
     return mean + real / (real + 1 / len(residuals)) * (observed - mean)
-
-
-def upper_triangle(matrices: np.ndarray) -> np.ndarray:
-    """(n, R, R) → (n, R(R-1)/2) float64, row by row."""
-    return matrices[:, *np.triu_indices(matrices.shape[1], 1)].astype(np.float64)
-
-
-def fill_triangles(matrices: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return (n, R, R) matrices with (n, R(R-1)/2) values above and below their diagonal."""
-    filled = matrices.copy()
-    rows, columns = np.triu_indices(matrices.shape[1], 1)
-    filled[:, rows, columns] = values
-    filled[:, columns, rows] = values
-    return filled
 
 
 def _centred(columns: np.ndarray) -> np.ndarray:

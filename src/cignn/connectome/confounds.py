@@ -1,34 +1,36 @@
-"""Confound tables: what is regressed out of a scan's ROI series."""
+"""Confound tables: the columns regressed out of a scan's ROI series."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-# the paper's: head motion (its 24-term expansion), white matter and CSF; the high-pass is the band's business
+# as in the paper: head motion (24 terms), white matter and CSF; the band filter does the high-pass
 FMRIPREP = {"strategy": ("motion", "wm_csf"), "motion": "full", "wm_csf": "basic"}
 _PARAMETERS = {"trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z"}
 
+Table: TypeAlias = str | Path | pd.DataFrame | np.ndarray  # one row per volume of the scan
+Setting = str | Mapping[str, object] | None
+
 
 class Confounds(NamedTuple):
-    """One row per volume of the scan, the first ones included."""
+    """Confounds of a scan, one row per volume, the first ones included."""
 
     values: np.ndarray | None  # (volumes, k), or None: nothing to regress out
     keep: np.ndarray | None  # numbers of the volumes to keep, or None: all
 
 
-def read_confounds(path: Path | None, table: Any, setting: Any) -> Confounds:
+def read_confounds(path: Path | None, table: Table | None, setting: Setting) -> Confounds:
     """Return the confounds of one scan.
 
-    path : of the scan, beside which fMRIPrep leaves its table. table : this scan's own table (a path, frame
-    or array), or None. setting : "auto" takes the own table, else fMRIPrep's, else nothing; "fmriprep" or a
-    mapping (keywords of `nilearn.interfaces.fmriprep.load_confounds`) insists on fMRIPrep's; None regresses
-    nothing out.
+    path : of the scan, in whose folder fMRIPrep writes its table. table : this scan's own table, or None.
+    setting : "auto" takes the own table, else fMRIPrep's, else none; "fmriprep" or a mapping (keywords of
+    `nilearn.interfaces.fmriprep.load_confounds`) requires fMRIPrep's; None regresses nothing out.
     """
     if setting is None:
         return Confounds(None, None)
@@ -38,7 +40,7 @@ def read_confounds(path: Path | None, table: Any, setting: Any) -> Confounds:
     if beside is None:
         if setting == "auto":
             return Confounds(None, None)
-        raise ValueError("no fMRIPrep confounds (*_desc-confounds_timeseries.tsv) lie beside the scan")
+        raise ValueError("no fMRIPrep confounds (*_desc-confounds_timeseries.tsv) in the folder of the scan")
     from nilearn.interfaces.fmriprep import load_confounds
 
     options = dict(setting) if isinstance(setting, Mapping) else FMRIPREP
@@ -47,18 +49,18 @@ def read_confounds(path: Path | None, table: Any, setting: Any) -> Confounds:
 
 
 def find_fmriprep(path: Path) -> Path | None:
-    """Return the confounds table that fMRIPrep left beside a scan, or None."""
+    """Return the confounds table of fMRIPrep in the folder of a scan, or None."""
     name = path.name
     stem = min((name.split(part)[0] for part in ("_space-", "_desc-", "_res-")), key=len)
     found = sorted(path.parent.glob(f"{stem}_desc-confounds*.tsv")) if stem != name else []
     return found[0] if found else None
 
 
-def read_table(table: Any) -> np.ndarray:
+def read_table(table: Table) -> np.ndarray:
     """(volumes, k) numbers of a confounds table: a frame, an array, or a file with or without a header.
 
-    Of fMRIPrep's table, which holds hundreds of columns that no series could survive, the motion
-    parameters with their expansion, white matter and CSF are taken.
+    Of fMRIPrep's table, which has hundreds of columns, the motion parameters with their expansion, white
+    matter and CSF are used.
     """
     if isinstance(table, (str, Path)):
         table = _read_file(Path(table))
@@ -99,7 +101,7 @@ def _numbers(frame: pd.DataFrame) -> np.ndarray:
     words = [str(column) for column in frame.columns if not pd.api.types.is_numeric_dtype(frame[column])]
     if words:
         raise ValueError(f"confounds must be numbers, column {', '.join(words[:3])} is not")
-    # a derivative has no value at the first volume: it takes that of the second
+    # a derivative has no value at the first volume: use that of the second
     values = frame.to_numpy(np.float64, copy=True)
     if len(values) > 1:
         values[0] = np.where(np.isnan(values[0]), values[1], values[0])
@@ -107,13 +109,13 @@ def _numbers(frame: pd.DataFrame) -> np.ndarray:
 
 
 def kept_confounds(confounds: Confounds, n_volumes: int, drop: int) -> Confounds:
-    """Return the confounds of the volumes behind the first ``drop``, after a check against the scan."""
+    """Return the confounds without the first ``drop`` volumes, checked against the scan."""
     values, keep = confounds
     if values is not None:
         if len(values) != n_volumes:
             raise ValueError(
                 f"the confounds table has {len(values)} rows, the scan {n_volumes} volumes; "
-                f"give one row per volume, the {drop} dropped ones included"
+                f"pass one row per volume, the {drop} dropped ones included"
             )
         values = values[drop:]
         if not np.isfinite(values).all():

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import numpy.typing as npt
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from cignn._checks import choice, jobs, name_some
+from cignn._errors import DataError, Option
 from cignn._progress import track, working
 from cignn.connectome.covariates import check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
+
+if TYPE_CHECKING:
+    from nilearn.connectome import ConnectivityMeasure
 
 KINDS = ("correlation", "partial", "tangent", "covariance")
 _NILEARN = {"partial": "partial correlation", "tangent": "tangent", "covariance": "covariance"}
@@ -23,34 +28,53 @@ _BLOCK = 32  # subjects in one piece of work: bounds the memory, feeds the proce
 
 
 class Connectivity(TransformerMixin, BaseEstimator):
-    """Turn a cohort's series into connectivity matrices.
+    """Turn a cohort's ROI series into connectivity matrices.
 
-    Correlation, partial correlation and covariance belong to one subject each: nothing is fitted. The
-    tangent space (Varoquaux et al. 2010) needs a point to touch, the geometric mean of covariances:
-    `fit` takes it from the training cohort alone, and a subject's matrix does not depend on who is
-    transformed with it. A cohort that already has matrices passes through `Connectivity()` unchanged.
+    Correlation, partial correlation and covariance are computed for each subject alone: nothing is fitted.
+    The tangent space has a reference, the geometric mean of covariances, which `fit` estimates from the
+    training cohort; a subject's matrix does not depend on the other subjects transformed. A cohort that
+    already has matrices passes through `Connectivity()` unchanged.
 
     Parameters
     ----------
-    kind : "correlation": Pearson's. "partial", "tangent" and "covariance" come from nilearn's
-        `ConnectivityMeasure`
-    fisher : Fisher's z, arctanh r, instead of r, with a zero diagonal; for "correlation" and "partial"
-    covariance_estimator : scikit-learn covariance estimator behind all kinds but "correlation". By default
-        Ledoit-Wolf: with fewer time points than some multiple of the ROIs the plain covariance is
-        nearly singular and its inverse (partial) or logarithm (tangent) mostly noise; shrinkage
-        repairs that by a rule without a setting
-    standardise : z-score each series before; None does so for "partial" and "tangent", where scanner units
-        would rule shrinkage and mean, and not for "covariance"
-    constant_rois : what to do with an ROI whose series is constant, so that its correlations do not exist.
-        "raise" names subjects and ROIs; "zero" gives the ROI no connection (0, diagonal 1 for
-        correlations; 0 in tangent space: as the group mean, which is taken over the other subjects)
-    n_jobs : processes, over subjects, for all kinds but "correlation" (which takes seconds)
-    verbose : 1 shows a progress bar
+    kind : {"correlation", "partial", "tangent", "covariance"}, default="correlation"
+        Pearson's correlation, or the measure of that name of nilearn's `ConnectivityMeasure`.
+    fisher : bool, default=False
+        Whether to return Fisher's z, arctanh r, with a zero diagonal; for "correlation" and "partial".
+    covariance_estimator : scikit-learn covariance estimator, default=None
+        Used for all but "correlation". By default Ledoit-Wolf: with few time points per ROI the empirical
+        covariance is nearly singular, and its inverse or logarithm is mostly noise.
+    standardise : bool, default=None
+        Whether to z-score each series before. By default for "partial" and "tangent", where scanner units
+        would dominate shrinkage and mean, and not for "covariance".
+    constant_rois : {"raise", "zero"}, default="raise"
+        What to do with constant ROI series, whose correlations are undefined. "raise": raise an error that
+        names subjects and ROIs. "zero": give the ROI no connection (0; the diagonal of correlations is 1);
+        the tangent space's reference is then estimated from the other subjects.
+    n_jobs : int, default=1
+        Number of processes, over subjects, for all but "correlation".
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Attributes
     ----------
-    measure_ : the fitted nilearn estimator, or None for "correlation"
-    n_rois_ : number of ROIs seen in `fit`
+    measure_ : nilearn.connectome.ConnectivityMeasure or None
+        The fitted measure, None for "correlation".
+    n_rois_ : int
+        Number of ROIs seen in `fit`.
+
+    References
+    ----------
+    Varoquaux et al., "Detection of brain functional-connectivity difference in post-stroke patients using
+    group-level covariance modeling", MICCAI 2010.
+
+    Examples
+    --------
+    >>> from cignn.connectome import Connectivity
+    >>> from cignn.datasets import make_cohort
+    >>> cohort = make_cohort(4, 10, n_edges=3, n_site_edges=3, random_state=0)
+    >>> Connectivity("correlation").fit_transform(cohort).matrices.shape
+    (4, 10, 10)
     """
 
     def __init__(
@@ -58,7 +82,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
         kind: str = "correlation",
         *,
         fisher: bool = False,
-        covariance_estimator: Any = None,
+        covariance_estimator: BaseEstimator | None = None,
         standardise: bool | None = None,
         constant_rois: str = "raise",
         n_jobs: int | None = 1,
@@ -72,8 +96,21 @@ class Connectivity(TransformerMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Cohort, y: Any = None) -> Self:
-        """Check the settings; learn the tangent space's reference from these subjects."""
+    def fit(self, X: Cohort, y: npt.ArrayLike | None = None) -> Self:
+        """Check the parameters and estimate the reference of the tangent space.
+
+        Parameters
+        ----------
+        X : Cohort
+            Training subjects.
+        y : array-like of shape (n,), default=None
+            Ignored.
+
+        Returns
+        -------
+        Connectivity
+            The fitted transformer.
+        """
         self._check(X)
         self.n_rois_ = X.n_rois
         self.measure_ = None
@@ -83,13 +120,13 @@ class Connectivity(TransformerMixin, BaseEstimator):
         if self.kind == "tangent" and not constant.any(1).all():
             X = X[~constant.any(1)]
         elif self.kind != "tangent":
-            X = X[:1]  # there is nothing to learn, nilearn wants to see some series
+            X = X[:1]  # nothing is learned, but nilearn needs some series to fit
         from nilearn.connectome import ConnectivityMeasure
 
         measure = ConnectivityMeasure(
             cov_estimator=self.covariance_estimator, kind=_NILEARN[self.kind], standardize=False
         )
-        # many small matrices: threads would wait for each other far longer than they work
+        # many small matrices: threads would spend their time waiting
         verbose = self.verbose if self.kind == "tangent" else 0
         shown = working(f"reference of the tangent space, {len(X)} subjects", verbose)
         with shown, warnings.catch_warnings(), threadpool_limits(1):
@@ -101,7 +138,18 @@ class Connectivity(TransformerMixin, BaseEstimator):
         return hasattr(self, "n_rois_")
 
     def transform(self, X: Cohort) -> Cohort:
-        """Return the same subjects with matrices, (n, R, R) float32."""
+        """Compute the connectivity of every subject.
+
+        Parameters
+        ----------
+        X : Cohort
+            Subjects with ROI series, or with matrices, which are returned unchanged.
+
+        Returns
+        -------
+        Cohort
+            The same subjects with matrices of shape (n, R, R), float32.
+        """
         self._check(X)
         if not hasattr(self, "n_rois_"):
             raise NotFittedError("this Connectivity is not fitted; call fit with the training cohort first.")
@@ -147,7 +195,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
             )
 
     def _prepared(self, series: np.ndarray) -> np.ndarray:
-        """(t, R) float64, z-scored where the kind asks for it; a constant ROI becomes zero."""
+        """(t, R) float64, z-scored if wanted; a constant ROI becomes zero."""
         series = np.asarray(series, np.float64)
         wanted = self.kind in ("partial", "tangent") if self.standardise is None else self.standardise
         if not wanted:
@@ -173,18 +221,29 @@ class Connectivity(TransformerMixin, BaseEstimator):
         return matrices
 
     def _constant_rois(self, X: Cohort) -> np.ndarray:
-        """(n, R) bool: whose series is constant; with ``constant_rois="raise"`` only known absences."""
+        """(n, R) bool: constant series; refused with ``constant_rois="raise"`` unless known to be absent."""
         assert X.series is not None
         constant = np.zeros((len(X), X.n_rois), bool)
         wrong = constant.copy()
         for i, series in enumerate(X.series):
             if len(series) < 3:
-                raise ValueError(
-                    f"subject {X.subjects[i]} has {len(series)} time points; connectivity needs 3 or more."
-                )
+                short = f"subject {X.subjects[i]} has {len(series)} time points"
+                problem = f"{short}; connectivity needs 3 or more"
+                raise DataError(problem, subjects=[X.subjects[i]], values=[len(series)])
             low, high = series.min(0), series.max(0)
             if not np.isfinite(low).all() or not np.isfinite(high).all():
-                raise ValueError(f"subject {X.subjects[i]} has NaN or infinite values; repair or drop it.")
+                raise DataError(
+                    f"subject {X.subjects[i]} has NaN or infinite values",
+                    subjects=[X.subjects[i]],
+                    options=[
+                        Option(
+                            "non_finite",
+                            ("drop_subject", "zero"),
+                            "repair or drop it with {}",
+                            "check_cohort",
+                        )
+                    ],
+                )
             constant[i] = low == high
             wrong[i] = constant[i] & (low != 0) if X.zeros_mean_absent else constant[i]
         if wrong.any() and self.constant_rois == "raise":
@@ -193,9 +252,13 @@ class Connectivity(TransformerMixin, BaseEstimator):
                 f"{X.subjects[i]} ({name_some([X.roi_names[j] for j in np.flatnonzero(wrong[i])], 3)})"
                 for i in who
             ]
-            raise ValueError(
+            raise DataError(
                 f"{len(who)} subjects have constant ROIs, whose correlations are undefined: "
-                f"{name_some(subjects)}; drop the subjects or pass constant_rois='zero'."
+                f"{name_some(subjects)}",
+                subjects=X.subjects[who],
+                values=np.array(X.roi_names)[wrong.any(0)],
+                options=[Option("constant_rois", ("zero",))],
+                remedy="drop the subjects",
             )
         return constant
 
@@ -221,9 +284,9 @@ def fisher_z(matrices: np.ndarray) -> None:
     matrices[:, on_diagonal, on_diagonal] = 0
 
 
-def _measure(measure: Any, series: list[np.ndarray], subjects: np.ndarray) -> np.ndarray:
+def _measure(measure: ConnectivityMeasure, series: list[np.ndarray], subjects: np.ndarray) -> np.ndarray:
     """(b, R, R) matrices by nilearn's estimator; subjects : (b,) their names, for messages."""
-    # nilearn refuses the tangent space of one subject, for fear it was fitted on that one
+    # nilearn refuses to transform one subject alone, in case it was fitted on that one
     padded = series * 2 if len(series) == 1 else series
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)

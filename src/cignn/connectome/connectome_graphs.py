@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from cignn._arrays import upper_indices
 from cignn._checks import choice, number, whole
 from cignn.connectome.covariates import check_cohort_input, check_rois, check_symmetry
 from cignn.datasets.cohort import Cohort
@@ -26,23 +28,38 @@ FEATURES = ("connectivity", "edges", "constant")
 class ConnectomeGraphs(TransformerMixin, BaseEstimator):
     """Make one graph of each subject: ROIs as nodes, connectivity as signed edge weights.
 
-    By default every connection is an edge, so that a weak one can be causal too. At most one of
-    ``density``, ``threshold`` and ``neighbours`` thins the graphs out; the choice is made within each
-    graph, by the absolute value of what ``sign`` left, and the kept weights keep their sign.
+    By default every connection is an edge, so that weak connections can be causal too. At most one of
+    ``density``, ``threshold`` and ``neighbours`` selects edges within each graph, by absolute value after
+    ``sign`` was applied; the selected edges keep their sign.
 
     Parameters
     ----------
-    density : share of all node pairs kept, in (0, 1]; 0.1 gives the paper's graphs (116 ROIs: 667 edges,
-        1334 counted in both directions)
-    sign : "both"; "positive" or "negative" drop the other sign; "absolute" forgets the sign
-    threshold : keep connections with an absolute value of at least this
-    neighbours : keep the k strongest connections of each ROI (an edge stays if either end wants it)
-    features : node features. "connectivity": the ROI's row of the whole matrix, thinned out or not.
-        "edges": its row of the graph. "constant": a single 1
+    density : float, default=None
+        Share of all node pairs kept, in (0, 1]. 0.1 gives the paper's graphs (116 ROIs: 667 edges, 1334
+        counted in both directions).
+    sign : {"both", "positive", "negative", "absolute"}, default="both"
+        "positive" and "negative" drop the other sign, "absolute" takes absolute values.
+    threshold : float, default=None
+        Keep connections with an absolute value of at least this.
+    neighbours : int, default=None
+        Keep the k strongest connections of each ROI, and so edges that are among those of either end.
+    features : {"connectivity", "edges", "constant"}, default="connectivity"
+        Node features. "connectivity": the ROI's row of the whole matrix. "edges": its row of the graph.
+        "constant": a single 1.
 
     Attributes
     ----------
-    n_rois_ : number of ROIs seen in `fit`
+    n_rois_ : int
+        Number of ROIs seen in `fit`.
+
+    Examples
+    --------
+    >>> from cignn.connectome import Connectivity, ConnectomeGraphs
+    >>> from cignn.datasets import make_cohort
+    >>> cohort = make_cohort(4, 10, n_edges=3, n_site_edges=3, random_state=0)
+    >>> matrices = Connectivity().fit_transform(cohort)
+    >>> ConnectomeGraphs(density=0.2).fit_transform(matrices)
+    GraphSet(4 aligned graphs, 10 nodes, 9.0 edges, 10 features)
     """
 
     def __init__(
@@ -60,8 +77,21 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
         self.neighbours = neighbours
         self.features = features
 
-    def fit(self, X: Cohort, y: Any = None) -> Self:
-        """Check the settings; nothing is learned from the subjects."""
+    def fit(self, X: Cohort, y: npt.ArrayLike | None = None) -> Self:
+        """Check the parameters; nothing is learned.
+
+        Parameters
+        ----------
+        X : Cohort
+            Training subjects with matrices.
+        y : array-like of shape (n,), default=None
+            Ignored.
+
+        Returns
+        -------
+        ConnectomeGraphs
+            The transformer itself.
+        """
         self._check(X)
         self.n_rois_ = X.n_rois
         return self
@@ -70,7 +100,18 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
         return True
 
     def transform(self, X: Cohort) -> GraphSet:
-        """Return the subjects' graphs, with labels, sites as groups, subjects and covariates as meta."""
+        """Make the graphs.
+
+        Parameters
+        ----------
+        X : Cohort
+            Subjects with matrices.
+
+        Returns
+        -------
+        GraphSet
+            One aligned graph per subject, with labels, sites as groups, subjects and covariates as meta.
+        """
         self._check(X)
         check_rois(X, getattr(self, "n_rois_", X.n_rois))
         weights = self._weights(X)
@@ -111,7 +152,7 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
                 raise ValueError(f"neighbours must be fewer than the {X.n_rois} ROIs, got {self.neighbours}.")
 
     def _weights(self, X: Cohort) -> np.ndarray:
-        """(n, R, R) what is left of the matrices."""
+        """(n, R, R) edge weights."""
         assert X.matrices is not None
         if self.sign == "both" and self.density is self.threshold is self.neighbours is None:
             check_symmetry(X)
@@ -124,7 +165,7 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
         return weights
 
     def _kept(self, strength: np.ndarray) -> np.ndarray:
-        """(R, R) bool: the edges that stay, by the absolute weights of a graph."""
+        """(R, R) bool: the edges kept, given the absolute weights of a graph."""
         if self.density is not None:
             return strongest(strength, self.density)
         if self.threshold is not None:
@@ -147,8 +188,8 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
 
 
 def strongest(strength: np.ndarray, density: float) -> np.ndarray:
-    """(R, R) bool: that share of all pairs with the largest of (R, R) strengths; fewer if fewer are not 0."""
-    rows, columns = np.triu_indices(len(strength), 1)
+    """(R, R) bool: the share ``density`` of all pairs with the largest strength, zeros left out."""
+    rows, columns = upper_indices(len(strength))
     values = strength[rows, columns]
     most = round(density * len(values))
     order = np.argpartition(-values, most - 1)[:most] if 0 < most < len(values) else np.arange(most)
@@ -159,7 +200,7 @@ def strongest(strength: np.ndarray, density: float) -> np.ndarray:
 
 
 def nearest(strength: np.ndarray, k: int) -> np.ndarray:
-    """(R, R) bool: the k largest of each row of (R, R) strengths, and their mirror images."""
+    """(R, R) bool: the k largest of each row of (R, R) strengths, made symmetric."""
     strength = strength.copy()
     np.fill_diagonal(strength, -1)
     best = np.argsort(-strength, axis=1, kind="stable")[:, :k]

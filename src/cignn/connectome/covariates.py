@@ -1,20 +1,23 @@
-"""What transformers of cohorts share: checks of their input, and covariates as columns."""
+"""Shared by the transformers of cohorts: checks of their input, and coded covariates."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import is_finite, is_symmetric
 from cignn._checks import name_some
+from cignn._errors import DataError, Option
 from cignn.datasets.cohort import Cohort
-from cignn.graphs.storage import CLOSE
+
+NON_FINITE = Option("non_finite", ("drop_subject", "zero"), "drop or repair them with {}", "check_cohort")
 
 
-def check_cohort_input(X: Any, step: str, matrices: bool = False) -> None:
-    """Raise unless X is a cohort with subjects and, where asked for, finite matrices."""
+def check_cohort_input(X: object, step: str, matrices: bool = False) -> None:
+    """Raise unless X is a cohort with subjects and, if ``matrices``, finite matrices."""
     if not isinstance(X, Cohort):
         raise TypeError(f"{step} works on a Cohort, got {type(X).__name__}; make one with Cohort(series=…).")
     if not len(X):
@@ -23,32 +26,38 @@ def check_cohort_input(X: Any, step: str, matrices: bool = False) -> None:
         return
     if X.matrices is None:
         raise ValueError(f"{step} needs connectivity, the cohort has series; put Connectivity() before it.")
-    bad = ~np.isfinite(X.matrices).all(axis=(1, 2))
+    bad = ~is_finite(X.matrices)
     if bad.any():
-        raise ValueError(
-            f"NaN or infinite values in the matrix of {name_some(X.subjects[bad])}; repair or drop them."
+        whom = X.subjects[bad]
+        raise DataError(
+            f"NaN or infinite values in the matrix of {name_some(whom)}",
+            subjects=whom,
+            options=[NON_FINITE],
         )
 
 
 def check_symmetry(X: Cohort) -> None:
-    """Raise unless all matrices are as symmetric as those of graphs must be."""
+    """Raise unless all matrices are symmetric."""
     assert X.matrices is not None
-    askew = [not np.allclose(matrix, matrix.T, CLOSE, CLOSE, equal_nan=True) for matrix in X.matrices]
-    if any(askew):
-        raise ValueError(
-            f"the matrix of {name_some(X.subjects[askew])} is not symmetric; make it so with "
-            'check_cohort(cohort, asymmetric="symmetrise").'
+    askew = ~is_symmetric(X.matrices)
+    if askew.any():
+        whom = X.subjects[askew]
+        raise DataError(
+            f"the matrix of {name_some(whom)} is not symmetric",
+            subjects=whom,
+            options=[Option("asymmetric", ("symmetrise",), "symmetrise it with {}", "check_cohort")],
         )
 
 
 def check_rois(X: Cohort, n_rois: int) -> None:
     """Raise unless the cohort has as many ROIs as the one a step was fitted on."""
     if X.n_rois != n_rois:
-        raise ValueError(f"fitted on {n_rois} ROIs, got a cohort with {X.n_rois}; use the same atlas.")
+        problem = f"fitted on {n_rois} ROIs, got a cohort with {X.n_rois}"
+        raise DataError(problem, values=(X.n_rois,), remedy="use the same atlas")
 
 
 class CovariateColumn(NamedTuple):
-    """A covariate as it was in the training cohort."""
+    """The coding of a covariate, learned from the training cohort."""
 
     name: str
     levels: list | None  # of categories; None for numbers
@@ -62,20 +71,19 @@ class CovariateColumn(NamedTuple):
             known = column.dropna().to_numpy(np.float64)
             mean, std = (known.mean(), known.std()) if len(known) else (0.0, 0.0)
             if not np.isfinite(std):
-                raise ValueError(
-                    f"{name} has no mean and spread (infinite or huge values); correct it or leave it out."
-                )
+                problem = f"{name} has no mean and spread (infinite or huge values)"
+                raise DataError(problem, remedy="correct it or leave it out")
             if std == 0:
-                _say_left_out(name)
+                _warn_left_out(name)
             return cls(name, None, np.array([mean]), float(std))
         levels = sorted(column.dropna().unique())
         if len(levels) < 2:
-            _say_left_out(name)
+            _warn_left_out(name)
         coded = column.dropna().to_numpy()[:, None] == np.array(levels[1:], object)
         return cls(name, levels, coded.mean(0) if len(coded) else np.zeros(0), 1.0)
 
     def coded(self, column: pd.Series, subjects: np.ndarray) -> np.ndarray:
-        """(n, k) centred numbers, 0 where missing; a covariate that never varied in training has none."""
+        """(n, k) centred numbers, 0 where missing; k is 0 for a covariate that did not vary in training."""
         absent = column.isna().to_numpy()
         if self.levels is None:
             if self.std == 0:
@@ -84,9 +92,12 @@ class CovariateColumn(NamedTuple):
         else:
             strange = ~column.isin(self.levels).to_numpy() & ~absent
             if strange.any():
-                raise ValueError(
+                raise DataError(
                     f"{self.name} of {name_some(subjects[strange])} is {column[strange].tolist()[0]!r}, in "
-                    f"training it was one of {name_some(self.levels)}; correct it or leave it out."
+                    f"training it was one of {name_some(self.levels)}",
+                    subjects=subjects[strange],
+                    values=column[strange],
+                    remedy="correct it or leave it out",
                 )
             values = (column.to_numpy()[:, None] == np.array(self.levels[1:], object)) - self.mean
         values = values.astype(np.float64)
@@ -94,7 +105,7 @@ class CovariateColumn(NamedTuple):
         return values
 
 
-def _say_left_out(name: str) -> None:
+def _warn_left_out(name: str) -> None:
     warnings.warn(
         f"{name} does not vary in the training cohort; it is left out of the covariates.", stacklevel=5
     )

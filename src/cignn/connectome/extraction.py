@@ -1,47 +1,51 @@
-"""One scan → the cleaned series of its regions; pure of the cohort around it, so that it runs anywhere."""
+"""Extraction of one scan: the cleaned series of its regions, and a cache of them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import tempfile
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from cignn.connectome.confounds import Confounds, kept_confounds, read_confounds
+from cignn._arrays import digest, sha256
+from cignn.connectome.confounds import Confounds, Setting, Table, kept_confounds, read_confounds
 
-_FORMAT = 1  # of the cache's entries; a change of what is computed raises it
+if TYPE_CHECKING:
+    from nibabel.spatialimages import SpatialHeader, SpatialImage
+
+    Image = str | Path | SpatialImage
+
+_FORMAT = 1  # of the cache's entries; raise it when the computation changes
 
 
 class Scan(NamedTuple):
-    """What to extract."""
+    """One scan to extract."""
 
     subject: str
-    image: Any  # path or nibabel image
-    table: Any  # its own confounds, or None
+    image: Image
+    table: Table | None  # its own confounds
 
 
 class Recipe(NamedTuple):
-    """How to extract: the checked settings of `RoiSeries`."""
+    """The checked parameters of `RoiSeries`."""
 
-    atlas: Any
+    atlas: Image
     labels: np.ndarray  # (r,)
     drop: int
     detrend: bool
     low: float | None
     high: float | None
     filter: str
-    confounds: Any
+    confounds: Setting
     smoothing: float | None
     standardise: bool
     t_r: float | None
-    mask: Any
-    fixed: str  # fingerprint of atlas and mask
+    mask: Image | None
+    fixed: str  # digest of atlas and mask
 
 
 class Extracted(NamedTuple):
@@ -59,12 +63,12 @@ class Failed(NamedTuple):
 
 
 def extract(scan: Scan, recipe: Recipe, cache: Path | None = None) -> Extracted | Failed:
-    """Extract one scan, from the cache where it is there; what goes wrong is returned, not raised."""
+    """Extract one scan, or read it from the cache; errors are returned, not raised."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nilearn's; what matters is reported once for all subjects
+            warnings.simplefilter("ignore")  # nilearn's; `RoiSeries` warns once for all subjects
             return _extract(scan, recipe, cache)
-    except Exception as error:  # whatever is wrong with one scan must not stop the others
+    except Exception as error:  # one bad scan must not stop the others
         reason = " ".join(str(error).split()) or type(error).__name__
         return Failed(reason.rstrip("."))
 
@@ -100,18 +104,18 @@ def _extract(scan: Scan, recipe: Recipe, cache: Path | None) -> Extracted:
     return result
 
 
-def header_t_r(header: Any) -> float:
+def header_t_r(header: SpatialHeader) -> float:
     """Return the repetition time in seconds that a NIfTI header gives."""
     value = float(header.get_zooms()[3])
     unit = header.get_xyzt_units()[1] if hasattr(header, "get_xyzt_units") else "unknown"
-    # 1 without a unit is what writers put there who know nothing of time
+    # 1 without a unit is the default of programs that do not know it
     if not np.isfinite(value) or value <= 0 or (value == 1 and unit == "unknown"):
         raise ValueError("the scan's header does not give the repetition time; pass t_r")
     return value / {"msec": 1e3, "usec": 1e6}.get(unit, 1)
 
 
-def _region_means(image: Any, recipe: Recipe) -> np.ndarray:
-    """(volumes, r) mean signal of each label; NaN for labels without a voxel in the scan."""
+def _region_means(image: SpatialImage, recipe: Recipe) -> np.ndarray:
+    """(volumes, r) mean signal of each label, NaN for labels without a voxel in the scan."""
     from nilearn.image import get_data
     from nilearn.maskers import NiftiLabelsMasker
 
@@ -132,7 +136,7 @@ def _region_means(image: Any, recipe: Recipe) -> np.ndarray:
 
 def _clean(means: np.ndarray, confounds: Confounds, recipe: Recipe, t_r: float) -> Extracted:
     """Detrend, filter, regress, standardise the regions that have a signal."""
-    # compared before cleaning: the rounding noise of a constant would be standardised to a signal
+    # before cleaning: rounding errors of a constant would be standardised to a signal
     missing = np.isnan(means).any(0) | (np.ptp(means, axis=0) == 0)
     if missing.all():
         raise ValueError("no region of the atlas has a signal in the scan; are both in the same space?")
@@ -148,8 +152,8 @@ def _clean(means: np.ndarray, confounds: Confounds, recipe: Recipe, t_r: float) 
 def clean_cosine(signals: np.ndarray, confounds: Confounds, recipe: Recipe, t_r: float) -> np.ndarray:
     """Regress over all frequencies, then keep the cosines of the band.
 
-    Motion moves the signal at every frequency, so all of them help to estimate how much; regressing
-    behind the filter would fit the same confounds to the third of the freedom that the band leaves.
+    Motion affects the signal at every frequency, so all of them help to estimate its effect; a regression
+    after the filter would have only the degrees of freedom that the band leaves.
     """
     from nilearn.signal import clean, standardize_signal
 
@@ -197,8 +201,8 @@ FILTERS = {"cosine": clean_cosine, "butterworth": clean_butterworth}
 def band_cosines(n: int, t_r: float, low: float | None, high: float | None) -> np.ndarray:
     """(n, k) orthonormal discrete cosines of the band and, beyond each edge, the next one.
 
-    A cosine over n volumes reaches into its neighbours' frequencies: a rhythm just inside the band needs
-    the one just outside.
+    A cosine over n volumes leaks into neighbouring frequencies: a rhythm just inside the band needs the
+    cosine just outside.
     """
     number = np.arange(1, n)
     step = 0.5 / (n * t_r)
@@ -210,18 +214,15 @@ def band_cosines(n: int, t_r: float, low: float | None, high: float | None) -> n
 # ----------------------------------------------------------------------- cache
 
 
-def fingerprint(image: Any) -> str:
-    """Return a digest of an image: of the file where there is one, else of its numbers."""
+def fingerprint(image: Image) -> str:
+    """Return a digest of an image: of its file, or of its voxels if it has none."""
     if isinstance(image, (str, Path)):
-        with open(image, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    digest = hashlib.sha256(np.ascontiguousarray(image.dataobj).tobytes())
-    digest.update(f"{image.shape}{image.get_data_dtype()}{image.affine.tolist()}".encode())
-    return digest.hexdigest()
+        return sha256(Path(image))
+    return digest(np.asarray(image.dataobj), str(image.get_data_dtype()), np.asarray(image.affine))
 
 
 def _key(scan: Scan, recipe: Recipe, confounds: Confounds, t_r: float) -> str:
-    """Return the digest of all that the series depend on: scan, confounds, settings, nilearn's version."""
+    """Return the digest of scan, confounds, parameters and nilearn's version."""
     import nilearn
 
     settings = [
@@ -237,15 +238,11 @@ def _key(scan: Scan, recipe: Recipe, confounds: Confounds, t_r: float) -> str:
         nilearn.__version__,
         _FORMAT,
     ]
-    digest = hashlib.sha256(json.dumps(settings, default=float).encode())
-    digest.update(fingerprint(scan.image).encode())
-    for part in confounds:
-        digest.update(b"none" if part is None else f"{part.shape}".encode() + part.tobytes())
-    return digest.hexdigest()[:32]
+    return digest(settings, fingerprint(scan.image), *confounds, length=32)
 
 
 def _read(entry: Path) -> Extracted | None:
-    """Return an entry of the cache, or None where there is none or it is damaged."""
+    """Return an entry of the cache, or None if it does not exist or is damaged."""
     try:
         with np.load(entry) as stored:
             return Extracted(stored["series"], stored["missing"], int(stored["n_confounds"]))
@@ -254,7 +251,7 @@ def _read(entry: Path) -> Extracted | None:
 
 
 def _write(entry: Path, result: Extracted) -> None:
-    """Write an entry whole or not at all: other processes and later runs read here too."""
+    """Write an entry atomically: other processes and later runs read it too."""
     handle, name = tempfile.mkstemp(dir=entry.parent, suffix=".part")
     with os.fdopen(handle, "wb") as file:
         np.savez(file, **result._asdict())

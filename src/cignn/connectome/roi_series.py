@@ -1,4 +1,4 @@
-"""From scans to ROI series: 4-D NIfTI files and a label atlas → `Cohort`."""
+"""`RoiSeries`: from 4-D NIfTI scans and a label atlas to a `Cohort`."""
 
 from __future__ import annotations
 
@@ -8,71 +8,108 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from cignn._checks import choice, jobs, number, shown, whole
 from cignn._progress import track
+from cignn.connectome.confounds import Setting, Table
 from cignn.connectome.extraction import FILTERS, Extracted, Failed, Recipe, Scan, extract, fingerprint
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 
+if TYPE_CHECKING:
+    from cignn.connectome.extraction import Image
+
+    Scans: TypeAlias = Sequence[Image] | pd.DataFrame
+
 
 class RoiSeries(TransformerMixin, BaseEstimator):
-    """Mean series of each region of a label atlas, cleaned: the step from scans to a `Cohort`.
+    """Extract the cleaned mean series of each region of a label atlas from fMRI scans.
 
     The defaults are the paper's: the first 10 volumes dropped, linear trends removed, motion, white matter
-    and CSF regressed out, 0.01–0.1 Hz passed, series standardised. Motion correction, normalisation to the
-    atlas's space and the rest of the spatial work belong to SPM or fMRIPrep and must be done before.
+    and CSF regressed out, a band-pass of 0.01–0.1 Hz, and standardised series. Motion correction and
+    normalisation to the atlas's space must be done before, by SPM or fMRIPrep.
 
     Parameters
     ----------
-    atlas : path or image of a 3-D label volume, 0 = background; the columns are its labels in rising order
-    names : names of the labels in that order, or an `Atlas`; left out, `Atlas.from_labels` names them
-    drop : number of first volumes left out, of the scan and of its confounds
-    detrend : remove linear trends
-    band : (low, high) in Hz; either may be None; None filters nothing
-    filter : "cosine" regresses the confounds out, then keeps the discrete cosines of the band: sharp edges,
-        as in the pipelines behind ABIDE and REST-meta-MDD. "butterworth" is nilearn's `signal.clean`: series
-        and confounds pass a fifth-order filter, then the regression; what comes out is uncorrelated
-        with the filtered confounds, but of rhythms near the edges and of true signal less is left
-    confounds : "auto": the scan's own table (column ``confounds`` of the frame given to `transform`), else
-        what fMRIPrep left beside the scan, else nothing, with a warning. "fmriprep", or a mapping of
-        keywords of `nilearn.interfaces.fmriprep.load_confounds`: that, or the subject fails. A list with
-        one table per scan. None: nothing is regressed out. A table is a path, frame or array with one
-        row per volume of the scan, the dropped ones included.
-    smoothing : full width at half maximum in mm, None for none (the paper smooths with 6)
-    standardise : give each series mean 0 and variance 1
-    t_r : repetition time in seconds; by default the scan's header says it
-    mask : path or image; voxels outside it are left out of their regions
-    n_jobs : processes, over subjects
-    cache : folder in which extracted series are kept; a changed setting, atlas, scan or table is a new entry
-    verbose : 1 shows a progress bar
+    atlas : str, Path or image
+        3-D label volume with 0 as background. The columns of the series are its labels in ascending order.
+    names : sequence of str or Atlas, default=None
+        Names of the labels in that order. By default those of `Atlas.from_labels`.
+    drop : int, default=10
+        Number of first volumes left out, of the scan and of its confounds.
+    detrend : bool, default=True
+        Whether to remove linear trends.
+    band : tuple of two floats, default=(0.01, 0.1)
+        Lowest and highest frequency in Hz; either may be None. None does not filter.
+    filter : {"cosine", "butterworth"}, default="cosine"
+        "cosine" regresses the confounds out, then keeps the discrete cosines of the band: sharp edges, as in
+        the pipelines behind ABIDE and REST-meta-MDD. "butterworth" is nilearn's `signal.clean`: series and
+        confounds pass a fifth-order filter before the regression; the result is uncorrelated with the
+        filtered confounds but loses more signal near the edges of the band.
+    confounds : {"auto", "fmriprep"}, mapping, sequence of tables or None, default="auto"
+        "auto": the scan's own table (column ``confounds`` of the frame passed to `transform`), else
+        fMRIPrep's in the folder of the scan, else none, with a warning. "fmriprep", or a mapping of keywords
+        of `nilearn.interfaces.fmriprep.load_confounds`: fMRIPrep's, or the subject fails. A sequence: one
+        table per scan. None: nothing is regressed out. A table is a path, frame or array with one row per
+        volume of the scan, the dropped ones included.
+    smoothing : float, default=None
+        Full width at half maximum in mm (6 in the paper). None does not smooth.
+    standardise : bool, default=True
+        Whether to give each series mean 0 and variance 1.
+    t_r : float, default=None
+        Repetition time in seconds. By default that of the scan's header.
+    mask : str, Path or image, default=None
+        Voxels outside it are left out of their regions.
+    n_jobs : int, default=1
+        Number of processes, over scans.
+    cache : str or Path, default=None
+        Folder for extracted series, one file per scan; a changed parameter, atlas, scan or table makes a new
+        entry. Used instead of nilearn's own cache, which reads and hashes all voxels at every hit.
+    verbose : int, default=0
+        Whether to show a progress bar.
 
     Attributes
     ----------
-    failures_ : subject → reason, of the last `transform`; those subjects are not in its cohort
-    missing_ : subject → names of the regions without signal in the scan; their series are zero
+    failures_ : dict of str to str
+        Reason of each subject that failed in the last `transform` and is not in its cohort.
+    missing_ : dict of str to list of str
+        Names of each subject's regions without signal in the scan, whose series are zero.
+
+    Examples
+    --------
+    >>> import nibabel
+    >>> import numpy as np
+    >>> from cignn.connectome import RoiSeries
+    >>> labels = np.zeros((4, 4, 4), np.int16)
+    >>> labels[0], labels[2] = 1, 2
+    >>> atlas = nibabel.Nifti1Image(labels, np.eye(4))
+    >>> voxels = np.random.default_rng(0).normal(size=(4, 4, 4, 60))
+    >>> scan = nibabel.Nifti1Image(voxels, np.eye(4))
+    >>> RoiSeries(atlas, t_r=2.0, confounds=None).transform([scan])
+    Cohort(1 subjects, 2 ROIs, series of 50 time points)
     """
 
     def __init__(
         self,
-        atlas: Any,
+        atlas: Image,
         *,
         names: Sequence[str] | Atlas | None = None,
         drop: int = 10,
         detrend: bool = True,
         band: tuple[float | None, float | None] | None = (0.01, 0.1),
         filter: str = "cosine",
-        confounds: Any = "auto",
+        confounds: Setting | Sequence[Table | None] = "auto",
         smoothing: float | None = None,
         standardise: bool = True,
         t_r: float | None = None,
-        mask: Any = None,
+        mask: Image | None = None,
         n_jobs: int | None = 1,
         cache: str | Path | None = None,
         verbose: int = 0,
@@ -92,20 +129,40 @@ class RoiSeries(TransformerMixin, BaseEstimator):
         self.cache = cache
         self.verbose = verbose
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the settings; nothing is learned."""
+    def fit(self, X: Scans | None = None, y: npt.ArrayLike | None = None) -> Self:
+        """Check the parameters; nothing is learned.
+
+        Parameters
+        ----------
+        X : sequence of scans or DataFrame, default=None
+            Ignored.
+        y : array-like of shape (n,), default=None
+            Ignored.
+
+        Returns
+        -------
+        RoiSeries
+            The transformer itself.
+        """
         self._recipe()
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def transform(self, X: Any) -> Cohort:
+    def transform(self, X: Scans) -> Cohort:
         """Extract the series of all scans.
 
-        X : sequence of paths (subjects are named by ``sub-…`` in the file's name, else by the file), or a
-        frame with the columns ``path`` and ``subject`` and maybe ``confounds``; other columns are ignored.
-        Subjects that fail are warned of at the end, each with its reason, and left out.
+        Parameters
+        ----------
+        X : sequence of str, Path or image, or DataFrame
+            The scans. Subjects are named by ``sub-…`` in the file's name, else by the file. A frame has the
+            columns ``path`` and ``subject``, and optionally ``confounds``.
+
+        Returns
+        -------
+        Cohort
+            One subject per scan. Subjects that fail are left out, with a warning that lists the reasons.
         """
         recipe = self._recipe()
         scans = self._scans(X)
@@ -132,7 +189,7 @@ class RoiSeries(TransformerMixin, BaseEstimator):
             for name, result in kept.items()
             if len(result.missing)
         }
-        self._tell(kept)
+        self._warn(kept)
         return Cohort(
             [result.series for result in kept.values()],
             subjects=list(kept),
@@ -144,7 +201,7 @@ class RoiSeries(TransformerMixin, BaseEstimator):
     # ---------------------------------------------------------------- settings
 
     def _recipe(self) -> Recipe:
-        """Check the settings and return what a scan's extraction needs of them."""
+        """Check the parameters and return those that the extraction of a scan needs."""
         whole("drop", self.drop, 0)
         low, high = _band(self.band)
         choice("filter", self.filter, FILTERS)
@@ -159,7 +216,7 @@ class RoiSeries(TransformerMixin, BaseEstimator):
                 f"confounds must be 'auto', 'fmriprep', None, keywords of load_confounds or a list of "
                 f"tables, got {self.confounds!r}."
             )
-        own = self.confounds is None or isinstance(self.confounds, (str, Mapping))
+        own = self.confounds if isinstance(self.confounds, (str, Mapping)) else None
         labels = _labels(self.atlas)
         self._check_names(len(labels))
         return Recipe(
@@ -170,7 +227,7 @@ class RoiSeries(TransformerMixin, BaseEstimator):
             low=low,
             high=high,
             filter=self.filter,
-            confounds=self.confounds if own else "auto",
+            confounds="auto" if own is None and self.confounds is not None else own,
             smoothing=self.smoothing,
             standardise=bool(self.standardise),
             t_r=self.t_r,
@@ -188,16 +245,16 @@ class RoiSeries(TransformerMixin, BaseEstimator):
             return self.names
         return Atlas.from_labels(self.atlas, names=None if self.names is None else list(self.names))
 
-    def _scans(self, X: Any) -> list[Scan]:
-        """Return what to extract: subject, scan and its own confounds table."""
+    def _scans(self, X: Scans) -> list[Scan]:
+        """Return subject, scan and own confounds table of each scan."""
         if isinstance(X, (str, Path)):
             raise ValueError(f"scans must be a list of paths or a frame with a column path, got {str(X)!r}.")
-        tables: Sequence[Any]
+        tables: Sequence[Table | None]
         if isinstance(X, pd.DataFrame):
             lacking = [column for column in ("path", "subject") if column not in X.columns]
             if lacking:
                 raise ValueError(
-                    f"the frame of scans must have the columns path and subject, {lacking} lack."
+                    f"the frame of scans must have the columns path and subject, it lacks {lacking[0]}."
                 )
             paths, subjects = list(X["path"]), [str(name) for name in X["subject"]]
             tables = list(X["confounds"]) if "confounds" in X.columns else [None] * len(X)
@@ -220,9 +277,8 @@ class RoiSeries(TransformerMixin, BaseEstimator):
         tables = [None if _is_missing(table) else table for table in tables]
         return [Scan(*item) for item in zip(subjects, paths, tables, strict=True)]
 
-    # ----------------------------------------------------------------- telling
-
-    def _tell(self, kept: dict[str, Extracted]) -> None:
+    def _warn(self, kept: dict[str, Extracted]) -> None:
+        """Warn of subjects left out, regions without signal and scans without confounds."""
         if self.failures_:
             warnings.warn(
                 f"{len(self.failures_)} of {len(self.failures_) + len(kept)} subjects failed and are left "
@@ -232,18 +288,18 @@ class RoiSeries(TransformerMixin, BaseEstimator):
         if self.missing_:
             lines = {name: f"{len(rois)} ({', '.join(rois[:5])})" for name, rois in self.missing_.items()}
             warnings.warn(
-                f"regions without signal in the scan, their series are zero: {_lines(lines)}.", stacklevel=4
+                f"regions without signal in the scan, whose series are zero: {_lines(lines)}.", stacklevel=4
             )
         bare = [name for name, result in kept.items() if not result.n_confounds]
         if bare and self.confounds is not None:
             warnings.warn(
                 f"no confounds found for {len(bare)} subjects ({', '.join(bare[:5])}): nothing was regressed "
-                f"out; give tables in a column confounds, or pass confounds=None to accept it.",
+                f"out; pass tables in a column confounds, or confounds=None if none are needed.",
                 stacklevel=4,
             )
 
 
-def _band(band: Any) -> tuple[float | None, float | None]:
+def _band(band: Sequence[float | None] | None) -> tuple[float | None, float | None]:
     """Return the lower and the upper edge in Hz, None for no edge."""
     edges = (None, None) if band is None else band
     pair = isinstance(edges, Sequence) and not isinstance(edges, str) and len(edges) == 2
@@ -260,12 +316,12 @@ def _band(band: Any) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _labels(atlas: Any) -> np.ndarray:
-    """(r,) the labels of a label volume in rising order, without the background 0."""
+def _labels(atlas: Image) -> np.ndarray:
+    """(r,) the labels of a label volume in ascending order, without the background 0."""
     from nilearn.image import load_img
 
     if isinstance(atlas, (str, Path)) and not Path(atlas).is_file():
-        raise FileNotFoundError(f"atlas {atlas} does not exist; give the path of a NIfTI label volume.")
+        raise FileNotFoundError(f"atlas {atlas} does not exist; pass the path of a NIfTI label volume.")
     data = np.squeeze(np.asarray(load_img(atlas).dataobj))
     labels = np.unique(data)
     if data.ndim != 3 or not np.isfinite(labels).all() or (labels != np.round(labels)).any():
@@ -276,7 +332,7 @@ def _labels(atlas: Any) -> np.ndarray:
     return labels
 
 
-def _subject(path: Any, i: int) -> str:
+def _subject(path: Image, i: int) -> str:
     """Name a scan's subject by its file: ``sub-…`` where there is one, else the name without ending."""
     if not isinstance(path, (str, Path)):
         return f"sub-{i + 1:04d}"
@@ -285,7 +341,7 @@ def _subject(path: Any, i: int) -> str:
     return found.group() if found else re.sub(r"\.nii(\.gz)?$", "", name)
 
 
-def _is_missing(table: Any) -> bool:
+def _is_missing(table: object) -> bool:
     return table is None or (isinstance(table, float) and np.isnan(table)) or table is pd.NA
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cignn._arrays import above_diagonal
 from cignn._random import RandomState, as_generator
 from cignn.datasets.reading import named, read_npz, regular
 from cignn.graphs import GraphSet
@@ -172,7 +173,7 @@ def _base(kind: str, size: int) -> _Base:
         edges = [(0, node) for node in rim] + [(node, node + 1) for node in rim[:-1]] + [(1, size - 1)]
     linked = np.zeros((size, size), bool)
     linked[tuple(np.array(edges).T)] = True
-    return _Base(size, np.array(edges), np.argwhere(np.triu(~linked, 1)))
+    return _Base(size, np.array(edges), np.argwhere(~linked & above_diagonal(size)))
 
 
 def _with_extra_edges(base: _Base, rng: np.random.Generator) -> np.ndarray:

@@ -2,30 +2,31 @@
 
 from cignn.estimators.base import ExplainingClassifier, NeuralGraphClassifier
 from cignn.estimators.ci_gnn import CIGNNClassifier
+from cignn.estimators.ci_gnn_settings import PRESETS, CIGNNSettings
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.gnn import GNNClassifier
+from cignn.estimators.graph_vectors import GraphVectors
 from cignn.estimators.registry import ESTIMATORS, Method, load_model, make_estimator
-from cignn.estimators.settings import PRESETS
-from cignn.estimators.shallow import ShallowGraphClassifier, connectivity_vector, graph_statistics
+from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.sib import SIBClassifier
 
 __all__ = [
     "ESTIMATORS",
     "PRESETS",
     "CIGNNClassifier",
+    "CIGNNSettings",
     "CohortClassifier",
     "DIRClassifier",
     "ExplainingClassifier",
     "GNNClassifier",
     "GraphClassifier",
+    "GraphVectors",
     "Method",
     "NeuralGraphClassifier",
     "SIBClassifier",
     "ShallowGraphClassifier",
-    "connectivity_vector",
-    "graph_statistics",
     "load_model",
     "make_estimator",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from abc import abstractmethod
@@ -17,6 +16,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+from cignn._arrays import digest
 from cignn._checks import shown
 from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
@@ -144,8 +144,8 @@ class NeuralGraphClassifier(GraphClassifier):
             network.to(device)
             kept = None
             if checkpoint is not None:  # to read all data for a key takes time: only where it is needed
-                sets = graphs.digest(), codes.tolist(), held_out[0].digest(), held_out[1].tolist()
-                kept = Checkpoint(checkpoint, _digest(settings, seed, weight.tolist(), *sets), seed)
+                sets = graphs.digest(), codes, held_out[0].digest(), held_out[1]
+                kept = Checkpoint(checkpoint, digest(settings, seed, weight, *sets), seed)
             count = score_weights(self.class_weight, weight, held_out[1])
             state = train(
                 network,
@@ -342,10 +342,6 @@ def _feature_scale(graphs: GraphSet) -> np.ndarray:
     """(d,) largest absolute value of each node feature, 1 where it is always 0: keeps features near 1."""
     scale = np.abs(graphs.feature_range()).max(0).astype(np.float32)
     return np.where(scale > 0, scale, 1).astype(np.float32)
-
-
-def _digest(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from cignn._arrays import digest
 from cignn._files import replacing
 
 FORMAT = "cignn checkpoint"
@@ -197,14 +197,10 @@ def _unreadable(path: Path, error: Exception) -> ValueError:
 
 def _checksum(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
     """Return a digest of all that a checkpoint holds."""
-    digest = hashlib.sha256()
-    for name in sorted(metadata.keys() - {"checksum"}):
-        digest.update(f"{name}={metadata[name]}\n".encode())
-    for name in sorted(tensors):
-        value = tensors[name]
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        digest.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    said = {name: text for name, text in metadata.items() if name != "checksum"}
+    facts = {name: [str(value.dtype), list(value.shape)] for name, value in tensors.items()}
+    contents = (tensors[name].contiguous().flatten().view(torch.uint8).numpy() for name in sorted(tensors))
+    return digest(said, facts, *contents)
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor, nn
 
 from cignn._checks import WIDEST
+from cignn._random import RandomState
 from cignn.estimators.base import ExplainingClassifier
+from cignn.estimators.ci_gnn_settings import OUTSIDE, SETTINGS, UNSET, as_settings, resolve
 from cignn.estimators.settings import (
     AUTO_DENSITY,
     auto_epochs,
     choice,
     is_auto,
-    resolve,
     rules,
     whole,
     widths,
@@ -31,7 +32,21 @@ from cignn.nn.subgraph import edge_information
 
 KEEP_START = 0.9  # the share of edges that is free of charge at first; it falls by steps
 KEEP_STEP = 0.1
-CHOOSE_BY = ("accuracy", "loss")
+INSIDE = "settings__"  # before the names of settings among the parameters
+CHOICES: dict[str, Collection[Any]] = {
+    "encoder": LAYERS,
+    "classifier": LAYERS,
+    "encoder_activation": ACTIVATIONS,
+    "readout": (*READOUTS, "edges"),
+    "mask": MASKS,
+    "causal_effect": CAUSAL_EFFECTS,
+    "separate_products": (True, False),
+    "train_encoder": (True, False),
+    "independence": (True, False),
+    "node_vectors": (True, False),
+    "choose_by": ("accuracy", "loss"),
+    "pricing": PRICES,
+}
 
 ARCHITECTURE = (  # the settings the network itself is made of
     "n_causal",
@@ -61,142 +76,74 @@ ARCHITECTURE = (  # the settings the network itself is made of
 class CIGNNClassifier(ExplainingClassifier):
     """Classify graphs and show which edges made the decision.
 
-    A parameter left at ``"preset"`` takes the preset's value; `settings_` holds what was used.
-
     Parameters
     ----------
-    preset : "default", set for right explanations on graphs whose causal edges are known, or "paper", the
-        paper's sizes, stages and soft mask, with the differences that the page on the method lists
-    encoder : "gcn", "gin" or "gat"; encoder_hidden : widths of its layers before the latent heads;
-        encoder_activation : "relu" or "sigmoid"; encoder_density : share of strongest edges the encoder
-        looks at, None for all
-    n_causal, n_noncausal : dimensions K of α and L of β; initial_noise : their σ at the start
-    classifier : base classifier "gcn", "gat" or "gin"; classifier_hidden, head_hidden : its widths;
-        readout : "sum", "mean" or "max" over nodes, or, for aligned graphs, "edges": an MLP of widths
-        ``head_hidden`` reads the masked edges one by one; dropout : in its head
-    node_vectors : whether every node of aligned graphs gets a learned vector added to its latent
-    mask : "stochastic", edges drawn while training, or "soft", edges weighted; keep : share r of edges that
-        is free of charge at the end; keep_anneal : share of stage II in which it falls from 0.9 to there;
-        sparsity_weight : weight of the price of the other edges; pricing : "explained", the price grows with
-        what the subgraphs explain of the labels, or "fixed"; rest_weight : weight of the demand that edges
-        left out tell nothing of the class; temperature : of the edge draws
-    separate_products : own projections for the two inner products, reconstruction and subgraph
-    train_encoder : whether stage II trains the encoder too
-    epochs : E, of both stages, "auto" for about 3000 steps, but at least 60 and at most 200 epochs;
-        generative_epochs : E_GC, of stage I
-    reconstruction : weight of the GraphVAE terms in stage II; 0 leaves them to stage I
-    causal_weight : λ; renyi_order : δ of the Rényi entropies
-    causal_effect : "cmi" for I(α;Y|β), "cmi_prediction" for I(α;Ŷ|β), "mi" for I(α;Y), None for none;
-        independence : whether I(α;β) is minimised
-    learning_rate, weight_decay, batch_size : of Adam; mask_lr_factor : how many times faster the subgraph and
-        the node vectors learn; ema_decay : factor by which the running average of the
-        weights, which is what is kept, forgets each step; 0 keeps the weights themselves
-    class_weight : None, "balanced" or {label: weight}
-    validation_fraction : share of graphs set aside in ``fit`` to choose the epoch; choose_by : "accuracy"
-        there, then cross-entropy and price of edges, or "loss", these two alone; patience : epochs without
-        a better one after which training ends, None for never
-    n_estimators : networks trained, whose probabilities and edge weights are averaged; each has validation
-        graphs of its own, unless ``fit`` is given an ``eval_set``, as `evaluate` gives it: then they share it
-    checkpoint : file from which a killed ``fit`` goes on, written after every epoch
-    device : "auto", "cpu" or "cuda"
-    verbose : show a progress bar
-    random_state : int, RandomState, Generator or None
+    preset : {"auto", "motif", "connectome", "paper"}, default="auto"
+        Named choice of all settings. "connectome" is for aligned graphs, in which node i is the same region
+        each time, "motif" for all others; "auto" picks one of these two. "paper" has the paper's sizes,
+        stages and soft mask.
+    settings : CIGNNSettings, mapping or None, default=None
+        Settings that replace those of the preset, such as ``{"dropout": 0.3}``; see `CIGNNSettings`. In a
+        grid search they are named ``settings__dropout``.
+    epochs : int or "auto", default="auto"
+        Epochs of all stages. "auto" is 60 for "connectome", 450 for "paper" and, for "motif", as many as
+        make about 3000 gradient steps, but at least 60 and at most 200.
+    n_estimators : int or "auto", default="auto"
+        Networks trained, whose probabilities and edge weights are averaged. "auto" is 5 for "connectome" and
+        1 otherwise. Each has validation graphs of its own unless ``fit`` is given an ``eval_set``.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes by label.
+    validation_fraction : float, default=0.1
+        Share of the graphs set aside in ``fit`` to choose the epoch.
+    checkpoint : str, Path or None, default=None
+        File written after every epoch, from which a killed ``fit`` goes on.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to train; "auto" is CUDA where there is one.
+    verbose : int, default=0
+        Whether to show a progress bar.
+    random_state : int, RandomState, Generator or None, default=None
+        Source of all randomness.
 
     Attributes
     ----------
-    classes_, n_features_in_, node_names_ : what was learnt from
-    settings_ : every parameter, presets resolved
-    network_ : the trained `cignn.nn.CIGNN`
-    history_ : one row per epoch with every named loss, HSIC(α, β) and the validation scores; skipped_terms
-        counts the steps' information terms that could not be computed and were left out
-    best_epoch_ : the epoch kept, chosen on validation graphs; a list where there are several members
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    settings_ : dict
+        Every setting as it was used, and the ``preset`` that was picked.
+    network_ : cignn.nn.CIGNN
+        The trained network, or an ensemble of them.
+    history_ : DataFrame
+        One row per epoch: every named loss, HSIC(α, β) and the validation scores.
+    best_epoch_ : int or list of int
+        The epoch kept, of each network.
+
+    Examples
+    --------
+    >>> from cignn import CIGNNClassifier
+    >>> from cignn.datasets import make_ba2motifs
+    >>> graphs = make_ba2motifs(40, random_state=0)
+    >>> clf = CIGNNClassifier(epochs=1, settings={"dropout": 0.3}, random_state=0).fit(graphs)
+    >>> clf.settings_["preset"], clf.settings_["dropout"], clf.predict_proba(graphs).shape
+    ('motif', 0.3, (40, 2))
     """
 
     def __init__(
         self,
-        preset: str = "default",
+        preset: str = "auto",
         *,
-        encoder: str = "preset",
-        encoder_hidden: Sequence[int] | str = "preset",
-        encoder_activation: str = "preset",
-        encoder_density: float | str | None = "preset",
-        n_causal: int | str = "preset",
-        n_noncausal: int | str = "preset",
-        classifier: str = "preset",
-        classifier_hidden: Sequence[int] | str = "preset",
-        head_hidden: Sequence[int] | str = "preset",
-        readout: str = "preset",
-        dropout: float | str = "preset",
-        mask: str = "preset",
-        keep: float | str = "preset",
-        keep_anneal: float | str = "preset",
-        sparsity_weight: float | str = "preset",
-        rest_weight: float | str = "preset",
-        temperature: float | str = "preset",
-        separate_products: bool | str = "preset",
-        train_encoder: bool | str = "preset",
-        epochs: int | str = "preset",
-        generative_epochs: int | str = "preset",
-        reconstruction: float | str = "preset",
-        causal_weight: float | str = "preset",
-        renyi_order: float | str = "preset",
-        causal_effect: str | None = "preset",
-        independence: bool | str = "preset",
-        learning_rate: float | str = "preset",
-        weight_decay: float | str = "preset",
-        ema_decay: float | str = "preset",
-        batch_size: int | str = "preset",
-        node_vectors: bool | str = "preset",
-        choose_by: str = "preset",
-        mask_lr_factor: float | str = "preset",
-        patience: int | str | None = "preset",
-        pricing: str = "preset",
-        initial_noise: float | str = "preset",
-        n_estimators: int | str = "preset",
-        class_weight: Any = None,
+        settings: Mapping[str, Any] | None = None,
+        epochs: int | str = "auto",
+        n_estimators: int | str = "auto",
+        class_weight: Mapping[Any, float] | str | None = None,
         validation_fraction: float = 0.1,
         checkpoint: str | Path | None = None,
         device: str = "auto",
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.preset = preset
-        self.encoder = encoder
-        self.encoder_hidden = encoder_hidden
-        self.encoder_activation = encoder_activation
-        self.encoder_density = encoder_density
-        self.n_causal = n_causal
-        self.n_noncausal = n_noncausal
-        self.classifier = classifier
-        self.classifier_hidden = classifier_hidden
-        self.head_hidden = head_hidden
-        self.readout = readout
-        self.dropout = dropout
-        self.mask = mask
-        self.keep = keep
-        self.keep_anneal = keep_anneal
-        self.sparsity_weight = sparsity_weight
-        self.rest_weight = rest_weight
-        self.temperature = temperature
-        self.separate_products = separate_products
-        self.train_encoder = train_encoder
+        self.settings = settings
         self.epochs = epochs
-        self.generative_epochs = generative_epochs
-        self.reconstruction = reconstruction
-        self.causal_weight = causal_weight
-        self.renyi_order = renyi_order
-        self.causal_effect = causal_effect
-        self.independence = independence
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.ema_decay = ema_decay
-        self.batch_size = batch_size
-        self.node_vectors = node_vectors
-        self.choose_by = choose_by
-        self.mask_lr_factor = mask_lr_factor
-        self.patience = patience
-        self.pricing = pricing
-        self.initial_noise = initial_noise
         self.n_estimators = n_estimators
         self.class_weight = class_weight
         self.validation_fraction = validation_fraction
@@ -205,17 +152,65 @@ class CIGNNClassifier(ExplainingClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    # ---------------------------------------------------------------- fitting
+    # -------------------------------------------------------------- parameters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to list the settings too, as ``settings__dropout``.
+
+        Returns
+        -------
+        dict of str to object
+            Values by name.
+        """
+        params = super().get_params(deep=False)
+        if deep:
+            given = self.settings if isinstance(self.settings, Mapping) else {}
+            params |= {f"{INSIDE}{name}": given.get(name, UNSET) for name in SETTINGS}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and settings as ``settings__dropout``.
+
+        Parameters
+        ----------
+        **params : parameters
+            New values by name.
+
+        Returns
+        -------
+        CIGNNClassifier
+            This estimator.
+        """
+        inside = {name.removeprefix(INSIDE): v for name, v in params.items() if name.startswith(INSIDE)}
+        super().set_params(**{name: v for name, v in params.items() if not name.startswith(INSIDE)})
+        if inside:
+            self.settings = as_settings(self.settings).replace(**inside)
+        return self
 
     def resolved_defaults(self) -> dict[str, Any]:
-        """Return what is left to the preset and to "auto"; see `GraphClassifier.resolved_defaults`."""
+        """Return what is left to the preset and to "auto".
+
+        Returns
+        -------
+        dict of str to dict
+            Values by preset, of both where the data will decide between them.
+        """
         params = self.get_params(deep=False)
+        given = {name for name in ("epochs", "n_estimators") if not is_auto(params[name])}
+        given |= {"preset", *as_settings(self.settings)}
         out = {}
-        for kind, aligned in (("aligned", True), ("other", False)):
+        for aligned in (True, False):
             settings = resolve(params, aligned)
-            left = {k: v for k, v in settings.items() if isinstance(params[k], str) and params[k] == "preset"}
-            out[kind] = left | rules(settings)
-        return {kind: left for kind, left in out.items() if left}
+            left = {name: value for name, value in settings.items() if name not in given}
+            out[settings["preset"]] = left | rules(settings)
+        return {name: left for name, left in out.items() if left}
+
+    # ---------------------------------------------------------------- fitting
 
     def _settings(self, graphs: GraphSet) -> dict[str, Any]:
         pairs = graphs.aligned and bool(graphs.n_nodes[0] > 1)
@@ -223,21 +218,7 @@ class CIGNNClassifier(ExplainingClassifier):
         settings["n_nodes"] = int(graphs.n_nodes[0]) if graphs.aligned else None
         if is_auto(settings["encoder_density"]):
             settings["encoder_density"] = AUTO_DENSITY if graphs.aligned else None
-        choices: dict[str, Collection[Any]] = {
-            "encoder": LAYERS,
-            "classifier": LAYERS,
-            "encoder_activation": ACTIVATIONS,
-            "readout": (*READOUTS, "edges"),
-            "mask": MASKS,
-            "causal_effect": CAUSAL_EFFECTS,
-            "separate_products": (True, False),
-            "train_encoder": (True, False),
-            "independence": (True, False),
-            "node_vectors": (True, False),
-            "choose_by": CHOOSE_BY,
-            "pricing": PRICES,
-        }
-        for name, options in choices.items():
+        for name, options in CHOICES.items():
             choice(settings, name, options)
         if not pairs and (settings["readout"] == "edges" or settings["node_vectors"]):
             name = "node_vectors" if settings["node_vectors"] else 'readout="edges"'
@@ -247,36 +228,7 @@ class CIGNNClassifier(ExplainingClassifier):
         whole(settings, "batch_size", 1)
         if is_auto(settings["epochs"]):
             settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
-        for name in ("epochs", "n_estimators"):
-            whole(settings, name, 1)
-        for name in ("n_causal", "n_noncausal"):
-            whole(settings, name, 1, WIDEST)
-        if settings["patience"] is not None:
-            whole(settings, "patience", 1)
-        whole(settings, "generative_epochs", 0)
-        for name in ("encoder_hidden", "classifier_hidden", "head_hidden"):
-            settings[name] = widths(settings, name)
-        if settings["generative_epochs"] >= settings["epochs"]:
-            raise ValueError(
-                f"epochs counts both stages and must exceed generative_epochs, got {settings['epochs']} and "
-                f"{settings['generative_epochs']}."
-            )
-        within(settings, "dropout", 0, 1, include_low=True)
-        within(settings, "keep", 0, 1)
-        within(settings, "keep_anneal", 0, 1, include_low=True, include_high=True)
-        within(settings, "ema_decay", 0, 1, include_low=True)
-        within(settings, "learning_rate", 0, math.inf)
-        within(settings, "mask_lr_factor", 0, math.inf)
-        within(settings, "initial_noise", 0, math.inf)
-        within(settings, "temperature", 0, math.inf)
-        within(settings, "encoder_density", 0, 1, include_high=True, optional=True)
-        for name in ("weight_decay", "reconstruction", "causal_weight", "sparsity_weight", "rest_weight"):
-            within(settings, name, 0, math.inf, include_low=True)
-        within(settings, "renyi_order", 0, math.inf)
-        if settings["renyi_order"] == 1:
-            raise ValueError(
-                f"renyi_order must be positive and different from 1, got {settings['renyi_order']}."
-            )
+        _check_numbers(settings)
         return settings
 
     def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:
@@ -341,9 +293,54 @@ class CIGNNClassifier(ExplainingClassifier):
         )
         return [first, second]
 
+    # ----------------------------------------------------------------- saving
+
+    def _config(self) -> dict[str, Any]:
+        config = super()._config()
+        config["params"]["settings"] = None if self.settings is None else dict(self.settings)
+        return config
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> Self:
+        estimator = super()._from_config(config)
+        as_settings(estimator.settings)
+        different = estimator.settings_.keys() ^ {*SETTINGS, *OUTSIDE, "n_nodes"}
+        if different:
+            raise ValueError(f"the setting {min(different)} is unknown or missing")
+        return estimator
+
 
 def free_share(epoch: int, falls: int, keep: float) -> float:
     """The share r of edges free of charge at ``epoch``: 0.9 first, ``keep`` from epoch ``falls`` on."""
     steps = max(1, math.ceil(round((KEEP_START - keep) / KEEP_STEP, 6)))
     done = steps if epoch >= falls else epoch * steps // falls
     return max(keep, KEEP_START - KEEP_STEP * done)
+
+
+def _check_numbers(settings: dict[str, Any]) -> None:
+    """Refuse numbers that make no sense; numpy's become Python's."""
+    for name in ("epochs", "n_estimators"):
+        whole(settings, name, 1)
+    for name in ("n_causal", "n_noncausal"):
+        whole(settings, name, 1, WIDEST)
+    if settings["patience"] is not None:
+        whole(settings, "patience", 1)
+    whole(settings, "generative_epochs", 0)
+    for name in ("encoder_hidden", "classifier_hidden", "head_hidden"):
+        settings[name] = widths(settings, name)
+    if settings["generative_epochs"] >= settings["epochs"]:
+        raise ValueError(
+            f"epochs counts both stages and must exceed generative_epochs, got {settings['epochs']} and "
+            f"{settings['generative_epochs']}."
+        )
+    for name in ("dropout", "ema_decay"):
+        within(settings, name, 0, 1, include_low=True)
+    within(settings, "keep", 0, 1)
+    within(settings, "keep_anneal", 0, 1, include_low=True, include_high=True)
+    within(settings, "encoder_density", 0, 1, include_high=True, optional=True)
+    for name in ("learning_rate", "mask_lr_factor", "initial_noise", "temperature", "renyi_order"):
+        within(settings, name, 0, math.inf)
+    for name in ("weight_decay", "reconstruction", "causal_weight", "sparsity_weight", "rest_weight"):
+        within(settings, name, 0, math.inf, include_low=True)
+    if settings["renyi_order"] == 1:
+        raise ValueError(f"renyi_order must be positive and different from 1, got {settings['renyi_order']}.")

@@ -17,7 +17,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from cignn._checks import shown
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.cohort_checks import refuse_scores
+from cignn.datasets.labels import refuse_scores
 from cignn.estimators.persistence import Saved, write_folder
 from cignn.graphs import GraphSet
 
@@ -146,10 +146,15 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         self.graphs_ = np.unique(np.concatenate([part.fingerprints() for part in (graphs, *more)]))
 
     def resolved_defaults(self) -> dict[str, Any]:
-        """Return what parameters left at words such as "preset" and "auto" stand for.
+        """Return what parameters such as "auto" stand for.
 
-        Settings are the same only where this is: `cignn.evaluation` knows a task by it. Empty where the
-        parameters say it all.
+        A store of results tells tasks apart by the parameters and by this: when a rule or a preset changes,
+        old results are not taken for new ones.
+
+        Returns
+        -------
+        dict of str to object
+            Values by name; empty where the parameters say it all.
         """
         return {}
 
@@ -310,4 +315,10 @@ def _names(config: dict[str, Any], name: str, size: int | None) -> list[str] | N
 
 def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
     """JSON has only lists."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+    def read(value: Any) -> Any:
+        if isinstance(value, dict):
+            return _with_tuples(value)
+        return tuple(value) if isinstance(value, list) else value
+
+    return {name: read(value) for name, value in values.items()}

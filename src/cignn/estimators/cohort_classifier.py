@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -13,11 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
+from cignn._arrays import digest
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.connectome.saving import StepState, state_of, step_from
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.cohort_checks import take_rois
+from cignn.datasets.cohort_repairs import take_rois
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier, words
 from cignn.estimators.persistence import (
@@ -267,8 +267,7 @@ class CohortClassifier(ClassifierMixin, BaseEstimator):
 def fingerprints(cohort: Cohort) -> np.ndarray:
     """(n,) one word for the data of each subject: equal data, equal word, whatever the subject's name."""
     data: Any = cohort.series if cohort.matrices is None else cohort.matrices
-    words = [hashlib.sha256(np.ascontiguousarray(one, np.float32).data).hexdigest()[:16] for one in data]
-    return np.array(words, dtype=str)
+    return np.array([digest(np.asarray(one, np.float32), length=16) for one in data], dtype=str)
 
 
 def _of_step(arrays: dict[str, np.ndarray], i: int) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ class DIRClassifier(ExplainingClassifier):
 
     Parameters
     ----------
-    kind : layers "gcn", "gat" or "gin"; hidden : their widths (for "gat", multiples of 4)
+    layer : layers "gcn", "gat" or "gin"; hidden : their widths (for "gat", multiples of 4)
     scorer_hidden : widths of the layers behind the edge scores
     head_hidden : widths of the head behind the readout; dropout : in the head
     readout : "sum", "mean" or "max" over nodes
@@ -53,7 +53,7 @@ class DIRClassifier(ExplainingClassifier):
     def __init__(
         self,
         *,
-        kind: str = "gin",
+        layer: str = "gin",
         hidden: Sequence[int] = (128, 128, 128),
         scorer_hidden: Sequence[int] = (64, 64),
         head_hidden: Sequence[int] = (64, 32),
@@ -74,7 +74,7 @@ class DIRClassifier(ExplainingClassifier):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.kind = kind
+        self.layer = layer
         self.hidden = hidden
         self.scorer_hidden = scorer_hidden
         self.head_hidden = head_hidden
@@ -106,7 +106,7 @@ class DIRClassifier(ExplainingClassifier):
         return DIR(
             n_features,
             n_classes,
-            settings["kind"],
+            settings["layer"],
             settings["hidden"],
             settings["head_hidden"],
             settings["readout"],

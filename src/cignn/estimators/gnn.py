@@ -20,7 +20,7 @@ class GNNClassifier(NeuralGraphClassifier):
 
     Parameters
     ----------
-    kind : layers "gcn", "gat" or "gin"; hidden : their widths (for "gat", multiples of 4)
+    layer : layers "gcn", "gat" or "gin"; hidden : their widths (for "gat", multiples of 4)
     head_hidden : widths of the head behind the readout; dropout : in the head
     readout : "sum", "mean" or "max" over nodes
     density : share of strongest edges the network looks at, None for all, "auto" for a tenth of aligned
@@ -46,7 +46,7 @@ class GNNClassifier(NeuralGraphClassifier):
 
     def __init__(
         self,
-        kind: str = "gin",
+        layer: str = "gin",
         *,
         hidden: Sequence[int] = (128, 128, 128),
         head_hidden: Sequence[int] = (64, 32),
@@ -65,7 +65,7 @@ class GNNClassifier(NeuralGraphClassifier):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.kind = kind
+        self.layer = layer
         self.hidden = hidden
         self.head_hidden = head_hidden
         self.readout = readout
@@ -90,7 +90,7 @@ class GNNClassifier(NeuralGraphClassifier):
         return GNN(
             n_features,
             n_classes,
-            settings["kind"],
+            settings["layer"],
             settings["hidden"],
             settings["head_hidden"],
             settings["readout"],

@@ -10,7 +10,6 @@ final names or not yet. A kill at any moment therefore leaves a whole model.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -27,6 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from cignn._arrays import digest, sha256
 from cignn._files import replacing, unwritten
 
 FORMAT = "cignn model"
@@ -39,8 +39,8 @@ REFERENCE = "preparation.safetensors"
 SETTINGS = "settings.toml"  # what the command line was told
 FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, SETTINGS)
 LARGEST_CONFIG = 2**28  # bytes
-# what skops does not trust by itself and our pipelines hold: the trees of a forest
-TRUSTED = ["sklearn.tree._tree.Tree"]
+# what skops does not trust by itself and our pipelines hold: how graphs are read, and the trees of a forest
+TRUSTED = ["cignn.estimators.graph_vectors.GraphVectors", "sklearn.tree._tree.Tree"]
 # files that wait for their names, and what `tempfile` made to see whether a folder can be written
 _WAITING = re.compile(rf"({'|'.join(map(re.escape, FILES))})\.[0-9a-f]{{16}}\.new|\.cignn-.*")
 
@@ -90,7 +90,7 @@ def write_folder(
     header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
     config = header | dict(config) | {"files": _listed(files), "notes": _listed(texts)}
     contents = {**files, **texts, CONFIG: sealed(config)}
-    waiting = {name: folder / _waiting(name, _sha256(content)) for name, content in contents.items()}
+    waiting = {name: folder / _waiting(name, sha256(content)) for name, content in contents.items()}
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -319,7 +319,7 @@ def _read(folder: Path, name: str, facts: Mapping[str, Any]) -> bytes:
         with suppress(FileNotFoundError):
             if place.is_file() and place.stat().st_size == facts["bytes"]:
                 content = place.read_bytes()
-                if _sha256(content) == facts["sha256"]:
+                if sha256(content) == facts["sha256"]:
                     return content
     if not any(place.is_file() for place in places):
         raise ModelError(f"{folder} is not a whole model folder: {name} is missing.")
@@ -348,20 +348,16 @@ def _is_listing(config: Mapping[str, Any]) -> bool:
 
 
 def _listed(files: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
-    return {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in files.items()}
+    return {name: {"bytes": len(content), "sha256": sha256(content)} for name, content in files.items()}
 
 
-def _waiting(name: str, sha256: str) -> str:
-    return f"{name}.{sha256[:16]}.new"
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _waiting(name: str, checksum: str) -> str:
+    return f"{name}.{checksum[:16]}.new"
 
 
 def _checksum(config: Mapping[str, Any]) -> str:
     content = {name: value for name, value in config.items() if name != "checksum"}
-    return _sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
+    return digest(content)
 
 
 def _versions() -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from cignn._checks import nearest
 from cignn.estimators.ci_gnn import CIGNNClassifier
+from cignn.estimators.ci_gnn_settings import SETTINGS, with_settings_inside
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
@@ -27,13 +28,13 @@ class Method:
 
 
 ESTIMATORS: dict[str, Method] = {
-    "linear-svm": Method(ShallowGraphClassifier, {"kind": "linear-svm"}),
-    "rbf-svm": Method(ShallowGraphClassifier, {"kind": "rbf-svm"}),
-    "random-forest": Method(ShallowGraphClassifier, {"kind": "random-forest"}),
-    "lasso": Method(ShallowGraphClassifier, {"kind": "lasso"}),
-    "gcn": Method(GNNClassifier, {"kind": "gcn"}),
-    "gat": Method(GNNClassifier, {"kind": "gat"}),
-    "gin": Method(GNNClassifier, {"kind": "gin"}),
+    "linear-svm": Method(ShallowGraphClassifier, {"model": "linear-svm"}),
+    "rbf-svm": Method(ShallowGraphClassifier, {"model": "rbf-svm"}),
+    "random-forest": Method(ShallowGraphClassifier, {"model": "random-forest"}),
+    "lasso": Method(ShallowGraphClassifier, {"model": "lasso"}),
+    "gcn": Method(GNNClassifier, {"layer": "gcn"}),
+    "gat": Method(GNNClassifier, {"layer": "gat"}),
+    "gin": Method(GNNClassifier, {"layer": "gin"}),
     "sib": Method(SIBClassifier),
     "dir": Method(DIRClassifier),
     "ci-gnn": Method(CIGNNClassifier),
@@ -41,17 +42,28 @@ ESTIMATORS: dict[str, Method] = {
 
 
 def make_estimator(name: str, **params: Any) -> GraphClassifier:
-    """Make the classifier of that name, one of `ESTIMATORS`; ``params`` are those of its class."""
+    """Make the classifier of that name, one of `ESTIMATORS`; ``params`` are those of its class.
+
+    Settings of CI-GNN may stand among its parameters: ``make_estimator("ci-gnn", dropout=0.3)``.
+    """
     if name not in ESTIMATORS:
         raise ValueError(f"there is no classifier {name!r}{nearest(name, ESTIMATORS)}")
     method = ESTIMATORS[name]
-    known = list(inspect.signature(method.estimator).parameters)
+    known = parameters_of(method.estimator)
     for param in params:
         if param in method.settled:
             raise ValueError(f"{param} is settled by the name {name!r}; leave it out.")
         if param not in known:
             raise ValueError(f"{name!r} has no parameter {param!r}{nearest(param, known)}")
+    if method.estimator is CIGNNClassifier:
+        params = with_settings_inside(params)
     return method.estimator(**method.settled, **params)
+
+
+def parameters_of(estimator: type[GraphClassifier]) -> list[str]:
+    """Return the names that `make_estimator` takes for a class: its parameters and those of its settings."""
+    own = list(inspect.signature(estimator).parameters)
+    return [*own, *SETTINGS] if estimator is CIGNNClassifier else own
 
 
 def load_model(path: str | Path) -> Any:

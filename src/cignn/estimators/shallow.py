@@ -7,147 +7,39 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
-from sklearn.base import clone
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
-from torch import Tensor
 
 from cignn._random import as_random_state
 from cignn.estimators.classifier import GraphClassifier, checked_chances, class_codes, class_weights, labelled
+from cignn.estimators.graph_vectors import FEATURES, GraphVectors
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
 from cignn.estimators.settings import choice, whole, within
 from cignn.estimators.subjects import folds
-from cignn.graphs import GraphBatch, GraphSet
+from cignn.graphs import GraphSet
 
-BATCH = 256  # graphs whose statistics are computed together
-LARGE, SPARSE = 1024, 0.05  # nodes from which on, density up to which, walks are counted along the edges
-STATISTICS = (
-    "nodes",
-    "edges",
-    "density",
-    "degree mean",
-    "degree std",
-    "degree max",
-    "leaves",  # share of nodes with one neighbour
-    "isolated",  # share of nodes with none
-    "strength mean",  # of a node: the sum of its edge weights
-    "strength std",
-    "weight mean",
-    "weight std",
-    "triangles",
-    "clustering",  # mean over nodes of the share of their pairs of neighbours that are neighbours
-    "squares",  # closed walks of four steps that visit four nodes, divided by 8: cycles of length 4
-)
-
-
-def connectivity_vector(graphs: GraphSet) -> np.ndarray:
-    """(g, n(n-1)/2) the weights above the diagonal of every graph of an aligned set, row by row."""
-    if not graphs.aligned:
-        raise ValueError(
-            "a connectivity vector needs aligned graphs (node i the same in each); use statistics."
-        )
-    n = int(graphs.n_nodes[0]) if len(graphs) else 1
-    row, column = np.triu_indices(n, 1)
-    vectors = np.empty((len(graphs), len(row)), np.float32)
-    for start in range(0, len(graphs), BATCH):
-        index = np.arange(start, min(start + BATCH, len(graphs)))
-        vectors[index] = graphs.batch(index).adj.numpy()[:, row, column]
-    return vectors
-
-
-def graph_statistics(graphs: GraphSet) -> np.ndarray:
-    """(g, len(STATISTICS) + 3d) numbers that do not depend on the order of the nodes.
-
-    First `STATISTICS`, then the sum, mean and standard deviation over nodes of each of the d node features:
-    for one-hot labels, how often each label occurs.
-    """
-    vectors = np.empty((len(graphs), len(STATISTICS) + 3 * graphs.n_features))
-    for index in graphs.batch_indices(BATCH) if len(graphs) else []:
-        batch = graphs.batch(index)
-        vectors[index] = torch.cat([_structure(batch), _node_features(batch)], 1).numpy()
-    return vectors
-
-
-def _structure(batch: GraphBatch) -> Tensor:
-    weights, edges = batch.adj.double(), batch.edges.double()
-    nodes, mask = batch.n_nodes.double(), batch.mask.double()
-    degree = edges.sum(2)
-    n_edges = degree.sum(1) / 2
-    degree_mean, degree_std = _moments(degree.unsqueeze(-1), mask)
-    strength_mean, strength_std = _moments(weights.sum(2, keepdim=True), mask)
-    total = (2 * n_edges).clamp(min=1)
-    weight_mean = weights.sum((1, 2)) / total
-    weight_std = (weights.square().sum((1, 2)) / total - weight_mean.square()).clamp(min=0).sqrt()
-    paths = _two_steps(edges)
-    corners = (paths * edges).sum(2)  # twice the triangles at each node
-    clustering = corners / (degree * (degree - 1)).clamp(min=1)
-    walks = paths.square().sum((1, 2))  # closed, four steps; those that visit fewer than four nodes go
-    squares = (walks - 2 * degree.square().sum(1) + 2 * n_edges) / 8
-    columns = [
-        nodes,
-        n_edges,
-        n_edges / (nodes * (nodes - 1) / 2).clamp(min=1),
-        degree_mean.squeeze(1),
-        degree_std.squeeze(1),
-        degree.amax(1),
-        ((degree == 1) * mask).sum(1) / nodes,
-        ((degree == 0) * mask).sum(1) / nodes,
-        strength_mean.squeeze(1),
-        strength_std.squeeze(1),
-        weight_mean,
-        weight_std,
-        corners.sum(1) / 6,
-        clustering.sum(1) / nodes,
-        squares,
-    ]
-    return torch.stack(columns, 1)
-
-
-def _two_steps(edges: Tensor) -> Tensor:
-    """(b, n, n) number of walks of two steps between nodes: whole numbers, hence exact either way."""
-    if edges.shape[1] < LARGE or edges.mean() > SPARSE:
-        return edges @ edges
-    return torch.stack([torch.sparse.mm(one.to_sparse(), one) for one in edges])
-
-
-def _node_features(batch: GraphBatch) -> Tensor:
-    x, mask = batch.x.double(), batch.mask.double()
-    mean, std = _moments(x, mask)
-    return torch.cat([(x * mask.unsqueeze(-1)).sum(1), mean, std], 1)
-
-
-def _moments(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation over the real nodes, (b, n, d) → two (b, d)."""
-    mask, count = mask.unsqueeze(-1), mask.sum(1, keepdim=True)
-    mean = (x * mask).sum(1) / count
-    return mean, (((x - mean.unsqueeze(1)) * mask).square().sum(1) / count).sqrt()
-
-
-VECTORS: dict[str, Callable[[GraphSet], np.ndarray]] = {
-    "connectivity": connectivity_vector,
-    "statistics": graph_statistics,
-}
 FOLDS = 3  # inside the training graphs, for C and the temperature
 MAX_ITER = 20_000
 
 
-class Kind(NamedTuple):
-    """A model, made of settings, a seed and the number of classes, and the values C is chosen from."""
+class Model(NamedTuple):
+    """A classifier of vectors, made of the number of trees and classes, and the values of C to search."""
 
-    make: Callable[[dict[str, Any], int, int], Any]
+    make: Callable[[int, int], BaseEstimator]
     strengths: Callable[[np.ndarray, np.ndarray], list[float]] | None = None
 
 
-def _l1_regression(seed: int, n_classes: int) -> LogisticRegression:
+def _l1_regression(n_classes: int) -> LogisticRegression:
     old = {"penalty": "l1"} if LogisticRegression().penalty == "l2" else {"l1_ratio": 1.0}
     solver = "liblinear" if n_classes == 2 else "saga"
-    return LogisticRegression(solver=solver, max_iter=MAX_ITER, tol=1e-3, random_state=seed, **old)
+    return LogisticRegression(solver=solver, max_iter=MAX_ITER, tol=1e-3, **old)
 
 
 def _smallest_c(x: np.ndarray, y: np.ndarray) -> float:
@@ -158,55 +50,80 @@ def _smallest_c(x: np.ndarray, y: np.ndarray) -> float:
         return 1.0
 
 
-KINDS: dict[str, Kind] = {
+MODELS: dict[str, Model] = {
     # |x|² is about the number of entries once they are scaled, and the useful C goes with its inverse
-    "linear-svm": Kind(
-        lambda settings, seed, n_classes: LinearSVC(dual="auto", max_iter=MAX_ITER, random_state=seed),
+    "linear-svm": Model(
+        lambda n_trees, n_classes: LinearSVC(dual="auto", max_iter=MAX_ITER),
         lambda x, y: [value / x.shape[1] for value in (0.1, 1.0, 10.0, 100.0)],
     ),
-    "rbf-svm": Kind(
-        lambda settings, seed, n_classes: SVC(kernel="rbf", random_state=seed),
-        lambda x, y: [0.3, 1.0, 3.0, 10.0],
+    # with ties broken it decides by its decision values, as the probabilities do
+    "rbf-svm": Model(
+        lambda n_trees, n_classes: SVC(kernel="rbf", break_ties=True), lambda x, y: [0.3, 1.0, 3.0, 10.0]
     ),
-    "random-forest": Kind(
-        lambda settings, seed, n_classes: RandomForestClassifier(settings["n_estimators"], random_state=seed),
-    ),
-    "lasso": Kind(
-        lambda settings, seed, n_classes: _l1_regression(seed, n_classes),
+    "random-forest": Model(lambda n_trees, n_classes: RandomForestClassifier(n_trees)),
+    "lasso": Model(
+        lambda n_trees, n_classes: _l1_regression(n_classes),
         lambda x, y: [factor * _smallest_c(x, y) for factor in (3.0, 10.0, 30.0, 100.0)],
     ),
 }
 
 
 class ShallowGraphClassifier(GraphClassifier):
-    """Classify graphs by one vector each, without a network.
+    """Classify graphs by one vector each, with a classifier of scikit-learn.
+
+    The pipeline is `GraphVectors`, ``StandardScaler`` and the model. ``GridSearchCV`` chooses C by the
+    accuracy in three folds of the training graphs, in which all scans of a subject (``meta["subject"]``) stay
+    together. Probabilities of the SVMs are a softmax of their decision values times one positive number, the
+    inverse temperature that fits the labels best in the same folds: a class is predicted exactly when the
+    SVM decides for it.
 
     Parameters
     ----------
-    kind : "linear-svm", "rbf-svm", "random-forest" or "lasso" (logistic regression with an L1 penalty)
-    features : "connectivity", the weights above the diagonal of aligned graphs; "statistics", what
-        `graph_statistics` counts in graphs and node labels; "auto" for the first where graphs are aligned
-    C : inverse strength of regularisation (not of a forest); "auto" chooses among four values by the accuracy
-        in three folds of the training graphs, a subject's (``meta["subject"]``) in one of them
-    n_estimators : trees of a forest
-    class_weight : None, "balanced" or {label: weight}
-    device, verbose : taken so that one call makes any classifier; of no use here
-    random_state : int, RandomState, Generator or None
-
-    Probabilities of the SVMs are a softmax of their decision values times one positive number, the
-    temperature, that fits the labels best in folds of the training graphs: a class is predicted exactly when
-    the SVM decides for it.
+    model : {"linear-svm", "rbf-svm", "random-forest", "lasso"}, default="linear-svm"
+        The classifier; "lasso" is logistic regression with an L1 penalty.
+    features : {"auto", "connectivity", "statistics"}, default="auto"
+        What `GraphVectors` takes from the graphs.
+    C : float or "auto", default="auto"
+        Inverse strength of regularisation; not used by a forest. "auto" searches four values.
+    n_estimators : int, default=500
+        Number of trees of a forest.
+    class_weight : None, "balanced" or dict, default=None
+        What a graph of each class counts, by label.
+    device : str, default="auto"
+        Not used; accepted so that one call makes any classifier.
+    verbose : int, default=0
+        Not used; accepted so that one call makes any classifier.
+    random_state : int, RandomState, Generator or None, default=None
+        Source of randomness.
 
     Attributes
     ----------
-    classes_, n_features_in_, node_names_ : what was learnt from
-    settings_ : every parameter, "auto" resolved, the chosen C and the temperature
-    pipeline_ : the fitted scikit-learn pipeline, scaling included
+    classes_ : ndarray of shape (classes,)
+        The labels, sorted.
+    pipeline_ : Pipeline
+        The fitted pipeline; its classes are numbered as ``classes_`` are.
+    settings_ : dict
+        Every parameter as it was used, with the chosen C and the inverse temperature.
+    n_features_in_ : int
+        Number of node features.
+    node_names_ : list of str or None
+        Names of the nodes of aligned graphs.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import ShallowGraphClassifier
+    >>> graphs = make_ba2motifs(40, random_state=0)
+    >>> classifier = ShallowGraphClassifier("linear-svm", random_state=0).fit(graphs)
+    >>> [name for name, _ in classifier.pipeline_.steps]
+    ['vectors', 'scale', 'model']
+    >>> classifier.predict_proba(graphs).shape
+    (40, 2)
     """
 
     def __init__(
         self,
-        kind: str = "linear-svm",
+        model: str = "linear-svm",
         *,
         features: str = "auto",
         C: float | str = "auto",
@@ -216,7 +133,7 @@ class ShallowGraphClassifier(GraphClassifier):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.kind = kind
+        self.model = model
         self.features = features
         self.C = C
         self.n_estimators = n_estimators
@@ -225,79 +142,83 @@ class ShallowGraphClassifier(GraphClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    # ---------------------------------------------------------------- fitting
-
     def fit(self, X: GraphSet, y: Sequence | np.ndarray | None = None, eval_set: Any = None) -> Self:
         """Learn from graphs.
 
         Parameters
         ----------
-        X : graphs to learn from
-        y : (g,) labels of any kind; by default those of ``X``
-        eval_set : not used: there is no epoch to choose
+        X : GraphSet
+            Graphs to learn from.
+        y : array-like of shape (g,), default=None
+            Labels of any kind; by default those of ``X``.
+        eval_set : None
+            Not used: there is no epoch to choose.
+
+        Returns
+        -------
+        ShallowGraphClassifier
+            The fitted classifier.
         """
         graphs, labels = labelled(X, y)
         classes, codes = class_codes(labels)
-        settings = self._settings(graphs)
+        settings = self._settings()
         counts = np.bincount(codes)
         if counts.min() < 2:
             rare = classes.tolist()[counts.argmin()]
             raise ValueError(f"class {rare!r} has only one graph; add graphs or drop the class.")
-        weight = class_weights(self.class_weight, classes, codes)[codes].astype(np.float64)
-        weight /= weight.mean()
+        weight = class_weights(self.class_weight, classes, codes).astype(np.float64)
+        weight /= weight[codes].mean()
         seed = int(as_random_state(self.random_state).randint(2**31 - 1))
-        vectors = VECTORS[settings["features"]](graphs)
 
-        kind = KINDS[settings["kind"]]
-        pipeline = Pipeline([("scale", StandardScaler()), ("model", kind.make(settings, seed, len(classes)))])
-        temperature = None
-        if kind.strengths is not None:
-            scaled = StandardScaler().fit_transform(vectors)
-            given = settings["C"]
-            strengths = kind.strengths(scaled, codes) if given == "auto" else [given]
+        read = GraphVectors(settings["features"]).fit(graphs)
+        vectors, settings["features"] = read.transform(graphs), read.features_
+        recipe = MODELS[settings["model"]]
+        model = recipe.make(settings["n_estimators"], len(classes)).set_params(random_state=seed)
+        pipeline = Pipeline([("scale", StandardScaler()), ("model", model)])
+        settings["temperature"] = None
+        if recipe.strengths is None:
+            pipeline.fit(vectors, codes, model__sample_weight=weight[codes])
+        else:
+            strengths = [settings["C"]]
+            if settings["C"] == "auto":
+                strengths = recipe.strengths(StandardScaler().fit_transform(vectors), codes)
             splits = folds(graphs, codes, classes, FOLDS, seed)
-            tried = [
-                _out_of_fold(pipeline.set_params(model__C=C), vectors, codes, weight, splits)
-                for C in strengths
-            ]
-            best = int(np.argmax([np.average(d.argmax(1) == codes, weights=weight) for d in tried]))
-            settings["C"] = float(strengths[best])
-            pipeline.set_params(model__C=settings["C"])
-            if not hasattr(pipeline, "predict_proba"):
-                temperature = _temperature(tried[best], codes, weight)
-        pipeline.fit(vectors, codes, model__sample_weight=weight)
+            found = _search(pipeline, strengths, vectors, codes, weight, splits)
+            pipeline, settings["C"], settings["temperature"] = found
 
-        self.pipeline_ = pipeline
+        self.pipeline_ = Pipeline([("vectors", read), *pipeline.steps])
         self.classes_ = classes
-        self.settings_ = settings | {"temperature": temperature}
+        self.settings_ = settings
         self._remember(graphs, labels)
         return self
 
-    def _settings(self, graphs: GraphSet) -> dict[str, Any]:
-        settings = {name: getattr(self, name) for name in ("kind", "features", "C", "n_estimators")}
-        choice(settings, "kind", KINDS)
-        choice(settings, "features", ("auto", *VECTORS))
-        if settings["features"] == "auto":
-            settings["features"] = "connectivity" if graphs.aligned else "statistics"
-        if settings["features"] == "connectivity" and not (graphs.aligned and graphs.n_nodes[0] > 1):
-            raise ValueError(
-                'features="connectivity" needs aligned graphs of two nodes or more; use "statistics".'
-            )
+    def _settings(self) -> dict[str, Any]:
+        settings = {name: getattr(self, name) for name in ("model", "features", "C", "n_estimators")}
+        choice(settings, "model", MODELS)
+        choice(settings, "features", ("auto", *FEATURES))
         if not (isinstance(settings["C"], str) and settings["C"] == "auto"):
             within(settings, "C", 0, math.inf)
         whole(settings, "n_estimators", 1)
         return settings
 
-    # -------------------------------------------------------------- predicting
-
     def predict_proba(self, X: GraphSet) -> np.ndarray:
-        """(g, classes) class probabilities, columns in the order of ``classes_``."""
+        """Return class probabilities.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs of the same kind as those of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (g, classes)
+            Columns in the order of ``classes_``.
+        """
         X = self._check_fitted(X)
         if not len(X):
             return np.empty((0, len(self.classes_)))
-        vectors = VECTORS[self.settings_["features"]](X)
         try:
-            chances = self._chances(vectors)
+            chances = self._chances(self.pipeline_[0].transform(X))
         except ValueError as error:  # scikit-learn's, of numbers that are none
             raise ValueError(
                 f"the pipeline cannot judge these graphs ({first_line(error)}); look for extreme values in "
@@ -306,10 +227,11 @@ class ShallowGraphClassifier(GraphClassifier):
         return checked_chances(chances)
 
     def _chances(self, vectors: np.ndarray) -> np.ndarray:
-        """(g, classes) what the pipeline makes of vectors."""
-        if hasattr(self.pipeline_, "predict_proba"):
-            return self.pipeline_.predict_proba(vectors)
-        return softmax(self.settings_["temperature"] * _decisions(self.pipeline_, vectors), axis=1)
+        """(g, classes) probabilities of (g, features) vectors."""
+        pipeline = self.pipeline_[1:]
+        if hasattr(pipeline, "predict_proba"):
+            return pipeline.predict_proba(vectors)
+        return softmax(self.settings_["temperature"] * _logits(pipeline.decision_function(vectors)), axis=1)
 
     # ---------------------------------------------------------------- saving
 
@@ -324,43 +246,64 @@ class ShallowGraphClassifier(GraphClassifier):
         estimator = cls._from_config(saved.config)
         if not isinstance(pipeline, Pipeline) or len(pipeline[-1].classes_) != len(estimator.classes_):
             raise ValueError("the pipeline is another's")
-        if estimator.settings_["features"] not in VECTORS:
-            raise ValueError(f"there are no features {estimator.settings_['features']!r}")
+        if not isinstance(pipeline[0], GraphVectors) or pipeline[0].features_ not in FEATURES:
+            raise ValueError("the pipeline does not read graphs")
         estimator.pipeline_ = pipeline
         # scikit-learn believes what it is given until it is used: what fails then is told now
-        tried = estimator._chances(np.zeros((1, pipeline[0].n_features_in_)))
+        tried = estimator._chances(np.zeros((1, pipeline[1].n_features_in_)))
         if tried.shape != (1, len(estimator.classes_)):
             raise ValueError("the pipeline gives no probabilities")
         checked_chances(tried)
         return estimator
 
 
-def _decisions(pipeline: Pipeline, vectors: np.ndarray) -> np.ndarray:
-    """(g, classes) decision values; those of two classes are opposite."""
-    values = pipeline.decision_function(vectors)
-    return np.stack([-values, values], 1) / 2 if values.ndim == 1 else values
+class Searched(NamedTuple):
+    """The pipeline with the best C, fitted on all training graphs, and its temperature where it needs one."""
+
+    pipeline: Pipeline
+    C: float
+    temperature: float | None
 
 
-def _out_of_fold(
+def _search(
     pipeline: Pipeline,
+    strengths: list[float],
     vectors: np.ndarray,
     codes: np.ndarray,
     weight: np.ndarray,
     splits: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> np.ndarray:
-    """(g, classes) decision values of every graph by a pipeline that did not learn from it."""
-    decisions = np.empty((len(codes), codes.max() + 1))
-    for train, test in splits:
-        fitted = clone(pipeline).fit(vectors[train], codes[train], model__sample_weight=weight[train])
-        decisions[test] = _decisions(fitted, vectors[test])
-    return decisions
+) -> Searched:
+    """Choose C and the temperature on splits of the training graphs; weight : (classes,)."""
+
+    def right(estimator: Pipeline, x: np.ndarray, y: np.ndarray) -> float:
+        """Count the graphs that are classified right: their mean over splits ranks as the accuracy does."""
+        return float(weight[y] @ (estimator.predict(x) == y))
+
+    params = {"model__sample_weight": weight[codes]}
+    search = GridSearchCV(
+        pipeline, {"model__C": strengths}, scoring=right, cv=splits, error_score="raise"
+    ).fit(vectors, codes, **params)
+    best, temperature = search.best_estimator_, None
+    if not hasattr(best, "predict_proba"):
+        values = cross_val_predict(best, vectors, codes, cv=splits, method="decision_function", params=params)
+        temperature = _temperature(_logits(values), codes, weight[codes])
+    return Searched(best, float(search.best_params_["model__C"]), temperature)
 
 
-def _temperature(decisions: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> float:
-    """Return the factor of decision values whose softmax gives the labels the highest likelihood."""
+def _logits(values: np.ndarray) -> np.ndarray:
+    """(g, classes) decision values; those of two classes, (g,), become opposite ones."""
+    return np.stack([-values, values], 1) / 2 if values.ndim == 1 else values
+
+
+def _temperature(logits: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> float:
+    """Return the factor of decision values whose softmax gives the labels the highest likelihood.
+
+    scikit-learn's ``CalibratedClassifierCV(method="temperature")`` looks for it as far as e¹⁰: where the
+    folds are separable all probabilities would be 0 or 1.
+    """
 
     def loss(log_factor: float) -> float:
-        chances = log_softmax(math.exp(log_factor) * decisions, axis=1)
+        chances = log_softmax(math.exp(log_factor) * logits, axis=1)
         return -float(np.average(chances[np.arange(len(codes)), codes], weights=weight))
 
     return math.exp(minimize_scalar(loss, bounds=(-5, 5), method="bounded").x)

@@ -24,7 +24,7 @@ class SIBClassifier(ExplainingClassifier):
 
     Parameters
     ----------
-    kind : layers "gcn", "gat" or "gin"; hidden : their widths (for "gat", multiples of 4)
+    layer : layers "gcn", "gat" or "gin"; hidden : their widths (for "gat", multiples of 4)
     head_hidden : widths of the head behind the subgraph's embedding; dropout : in the head
     density : share of strongest edges the network looks at, None for all, "auto" for a tenth of aligned
         graphs and all of others
@@ -53,7 +53,7 @@ class SIBClassifier(ExplainingClassifier):
     def __init__(
         self,
         *,
-        kind: str = "gin",
+        layer: str = "gin",
         hidden: Sequence[int] = (128, 128, 128),
         head_hidden: Sequence[int] = (64, 32),
         dropout: float = 0.5,
@@ -75,7 +75,7 @@ class SIBClassifier(ExplainingClassifier):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.kind = kind
+        self.layer = layer
         self.hidden = hidden
         self.head_hidden = head_hidden
         self.dropout = dropout
@@ -110,7 +110,7 @@ class SIBClassifier(ExplainingClassifier):
         return SIB(
             n_features,
             n_classes,
-            settings["kind"],
+            settings["layer"],
             settings["hidden"],
             settings["head_hidden"],
             settings["dropout"],

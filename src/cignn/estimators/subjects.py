@@ -1,4 +1,4 @@
-"""Splits inside `fit`: all graphs of one subject (``meta["subject"]``) stay together."""
+"""Subjects drawn at random: all scans of one subject stay together, classes keep their shares."""
 
 from __future__ import annotations
 
@@ -11,86 +11,69 @@ from cignn.graphs import GraphSet
 
 
 class Parts(NamedTuple):
-    """Positions of graphs in two parts."""
+    """Two parts: of numbers of subjects, or of positions of scans."""
 
     kept: np.ndarray
     held: np.ndarray
 
 
-def classes_of(codes: np.ndarray, of_graph: np.ndarray, n_classes: int) -> np.ndarray:
-    """(subjects, classes) bool: which classes a subject's graphs are of.
-
-    codes, of_graph : (g,) numbers of the graphs' classes and subjects.
-    """
-    has = np.zeros((int(of_graph.max(initial=-1)) + 1, n_classes), bool)
-    has[of_graph, codes] = True
-    return has
-
-
-def strata_of(has: np.ndarray, least: int, most: int) -> np.ndarray:
-    """(subjects,) what to stratify by: the class, of subjects with several their set of classes.
-
-    Where that is too fine, subjects with several are one stratum, then go with their first class, then
-    all are one. has : see `classes_of`. least : subjects of a stratum. most : strata.
-    """
-    first = has.argmax(1)
-    several = has.sum(1) > 1
-    if not several.any():
-        return first
-    sets = np.unique(has, axis=0, return_inverse=True)[1].ravel()
-    n_classes = has.shape[1]
-    for strata in (np.where(several, n_classes + sets, first), np.where(several, n_classes, first), first):
-        counts = np.unique(strata, return_counts=True)[1]
-        if counts.min() >= least and len(counts) <= most:
-            return strata
-    return np.zeros(len(has), np.int64)
-
-
 class Subjects(NamedTuple):
-    """What is drawn: subjects where they have several graphs, else the graphs themselves."""
+    """Subjects by number: whose the scans are, and of which classes."""
 
-    has: np.ndarray  # (subjects, classes) bool
-    of_graph: np.ndarray  # (g,) number of the subject
-    word: str  # for one of them
+    of_scan: np.ndarray  # (scans,) number of the subject
+    has: np.ndarray  # (subjects, classes) bool: a subject may have scans of several
 
-    def parts(self, kept: np.ndarray, held: np.ndarray) -> Parts:
-        """Return the graphs of the drawn subjects; drawn graphs stay in the order of the draw."""
-        if self.word == "graph":
-            return Parts(kept, held)
-        return Parts(*(np.flatnonzero(np.isin(self.of_graph, part)) for part in (kept, held)))
+    @classmethod
+    def of(cls, of_scan: np.ndarray, codes: np.ndarray, n_classes: int) -> Subjects:
+        """Count the classes of every subject; codes : (scans,) numbers of the classes."""
+        has = np.zeros((int(of_scan.max(initial=-1)) + 1, n_classes), bool)
+        has[of_scan, codes] = True
+        return cls(of_scan, has)
 
-    def check(self, classes: np.ndarray, remedy: str) -> int:
-        """Refuse classes that cannot be split; return how many subjects the smallest has."""
-        counts = self.has.sum(0)
-        if counts.min() < 2:
-            rare = classes.tolist()[counts.argmin()]
-            number = "only one" if counts.min() else "no"
-            raise ValueError(
-                f"class {rare!r} has {number} {self.word}; add {self.word}s, drop the class{remedy}."
-            )
-        return int(counts.min())
+    def scans(self, subjects: np.ndarray) -> np.ndarray:
+        """Return the positions of all scans of these subjects, in the order of the data."""
+        return np.flatnonzero(np.isin(self.of_scan, subjects))
 
+    def cut(self, index: np.ndarray, share: float, seed: int) -> Parts:
+        """Hold ``share`` of all subjects, drawn among those of ``index``, stratified by class.
 
-def subjects_of(graphs: GraphSet, codes: np.ndarray, n_classes: int) -> Subjects:
-    """Read who is who, with the (g,) class numbers of the graphs."""
-    names = graphs.meta.get("subject")
-    of_graph, word = np.arange(len(graphs)), "graph"
-    if names is not None:
-        found, number = np.unique(np.asarray(names).astype(str), return_inverse=True)
-        if len(found) < len(graphs):
-            of_graph, word = number, "subject"
-    return Subjects(classes_of(codes, of_graph, n_classes), of_graph, word)
+        Both parts have room for every class.
+        """
+        n_classes = self.has.shape[1]
+        size = min(max(n_classes, round(share * len(self.has))), len(index) - n_classes)
+        strata = self.strata(index, 2, min(size, len(index) - size))
+        return Parts(*train_test_split(index, test_size=size, stratify=strata, random_state=seed))
+
+    def folds(self, n: int, seed: int) -> list[Parts]:
+        """Hold every subject in one of n folds, stratified by class."""
+        every = np.arange(len(self.has))
+        cv = StratifiedKFold(n, shuffle=True, random_state=seed)
+        return [Parts(*fold) for fold in cv.split(every, self.strata(every, n, len(every)))]
+
+    def strata(self, index: np.ndarray, least: int, most: int) -> np.ndarray:
+        """(subjects of index,) what to stratify by: the class, of subjects with several their set of classes.
+
+        Where that is too fine, subjects with several are one stratum, then go with their first class, then
+        all are one. least : subjects of a stratum. most : strata.
+        """
+        has = self.has[index]
+        first, several = has.argmax(1), has.sum(1) > 1
+        if not several.any():
+            return first
+        sets = np.unique(has, axis=0, return_inverse=True)[1].ravel()
+        n_classes = has.shape[1]
+        for of_several in (n_classes + sets, n_classes, first):
+            strata = np.where(several, of_several, first)
+            counts = np.unique(strata, return_counts=True)[1]
+            if counts.min() >= least and len(counts) <= most:
+                return strata
+        return np.zeros(len(has), np.int64)
 
 
 def set_aside(graphs: GraphSet, codes: np.ndarray, classes: np.ndarray, share: float, seed: int) -> Parts:
-    """Draw a share of the subjects, stratified by label, to choose the epoch on."""
-    subjects = subjects_of(graphs, codes, len(classes))
-    subjects.check(classes, " or pass eval_set")
-    n = len(subjects.has)
-    size = min(max(len(classes), round(float(share) * n)), n - len(classes))
-    strata = strata_of(subjects.has, 2, min(size, n - size))
-    drawn = train_test_split(np.arange(n), test_size=size, stratify=strata, random_state=seed)
-    parts = subjects.parts(*drawn)
+    """Draw the graphs to choose the epoch on: those of a share of the subjects, stratified by class."""
+    subjects = _subjects(graphs, codes, classes, " or pass eval_set")
+    parts = _graphs(subjects, subjects.cut(np.arange(len(subjects.has)), float(share), seed))
     left = np.bincount(codes[parts.kept], minlength=len(classes))
     if not left.all():
         raise ValueError(
@@ -101,9 +84,29 @@ def set_aside(graphs: GraphSet, codes: np.ndarray, classes: np.ndarray, share: f
 
 
 def folds(graphs: GraphSet, codes: np.ndarray, classes: np.ndarray, n: int, seed: int) -> list[Parts]:
-    """Draw n folds, stratified by label; fewer where a class has fewer subjects."""
-    subjects = subjects_of(graphs, codes, len(classes))
-    n = min(n, subjects.check(classes, ""))
-    cv = StratifiedKFold(n, shuffle=True, random_state=seed)
-    strata = strata_of(subjects.has, n, len(subjects.has))
-    return [subjects.parts(*fold) for fold in cv.split(strata, strata)]
+    """Draw n folds of graphs by subject, stratified by class; fewer where a class has fewer subjects."""
+    subjects = _subjects(graphs, codes, classes)
+    n = min(n, int(subjects.has.sum(0).min()))
+    return [_graphs(subjects, fold) for fold in subjects.folds(n, seed)]
+
+
+def _subjects(graphs: GraphSet, codes: np.ndarray, classes: np.ndarray, remedy: str = "") -> Subjects:
+    """Subjects of ``meta["subject"]``, by default each graph its own; two at least of every class."""
+    names = np.asarray(graphs.meta.get("subject", np.arange(len(graphs)))).astype(str)
+    found, of_graph = np.unique(names, return_inverse=True)
+    if len(found) == len(graphs):
+        of_graph = np.arange(len(graphs))
+    subjects = Subjects.of(of_graph, codes, len(classes))
+    counts = subjects.has.sum(0)
+    if counts.min() < 2:
+        word = "graph" if len(found) == len(graphs) else "subject"
+        many, rare = "only one" if counts.min() else "no", classes.tolist()[counts.argmin()]
+        raise ValueError(f"class {rare!r} has {many} {word}; add {word}s, drop the class{remedy}.")
+    return subjects
+
+
+def _graphs(subjects: Subjects, drawn: Parts) -> Parts:
+    """Graphs of the drawn subjects; where each graph is a subject, in the order of the draw."""
+    if len(subjects.has) == len(subjects.of_scan):
+        return drawn
+    return Parts(*map(subjects.scans, drawn))

@@ -30,9 +30,17 @@ from cignn.evaluation.faithfulness import (
     sparsity,
     top_edge_masks,
 )
-from cignn.evaluation.protocols import PROTOCOLS, Holdout, KFold, LeaveOneSiteOut, Split, make_protocol
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
+from cignn.evaluation.splits import Split
+from cignn.evaluation.splitters import (
+    PROTOCOLS,
+    Holdout,
+    KFold,
+    LeaveOneSiteOut,
+    PredefinedGroups,
+    make_protocol,
+)
 from cignn.evaluation.statistics import (
     FriedmanTest,
     NemenyiTest,
@@ -63,6 +71,7 @@ __all__ = [
     "LeaveOneSiteOut",
     "NemenyiTest",
     "PermutationCheck",
+    "PredefinedGroups",
     "RemovalCurve",
     "Split",
     "Store",

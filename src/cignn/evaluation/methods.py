@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -106,8 +104,9 @@ def with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
     last = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
     params = {}
     for name, value in settings.items():
-        full = name if name in known else last + name
-        if full not in known:
+        places = (name, last + name, f"{last}settings__{name}")  # the last are settings of CI-GNN
+        full = next((place for place in places if place in known), None)
+        if full is None:
             own = sorted(key for key in known if key.startswith(last))
             raise ValueError(
                 f"{type(estimator).__name__} has no parameter {name!r} to search. There are {', '.join(own)}."
@@ -181,8 +180,3 @@ def plain(value: Any) -> Any:
         described = {"class": plain(type(value)), "params": plain(params)}
         return described | ({"resolved_defaults": meant} if meant else {})
     return {"class": plain(type(value)), "content": content_hash(value)}
-
-
-def digest(*parts: Any) -> str:
-    """Return a fingerprint of plain values."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

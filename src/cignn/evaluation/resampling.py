@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._checks import number, whole
-from cignn.estimators.subjects import classes_of
+from cignn.estimators.subjects import Subjects
 from cignn.evaluation.classification import (
     LABEL_METRICS,
     METRICS,
@@ -211,7 +211,7 @@ def _scans(parts: list[Part], n_subjects: int) -> tuple[np.ndarray, np.ndarray, 
                 'a subject has scans of several classes, which only the column "position" tells apart; '
                 "keep it as Store.predictions gives it."
             )
-    has = classes_of(truth, owner, int(truth.max()) + 1)
+    has = Subjects.of(owner, truth, int(truth.max()) + 1).has
     return owner, truth, np.flatnonzero(has.sum(1) > 1)
 
 

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed, parallel_config
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from cignn._arrays import digest
 from cignn._progress import progress_bar
 from cignn.datasets import Cohort
 from cignn.evaluation.audit import audit, brief
 from cignn.evaluation.classification import METRICS, OF_POSITIVE, positive_class
 from cignn.evaluation.methods import (
     Methods,
-    digest,
     on_data,
     plain,
     resolve_data,
@@ -34,31 +31,37 @@ from cignn.evaluation.methods import (
     resolve_search,
     with_settings,
 )
-from cignn.evaluation.protocols import Given, Protocol, Split, check_splits, labels_of, make_protocol
 from cignn.evaluation.resampling import rescored
+from cignn.evaluation.splits import Split, check_splits, labels_of
+from cignn.evaluation.splitters import Given, Splitter, make_protocol
 from cignn.evaluation.store import Store, versions
 from cignn.evaluation.tasks import Outcome, Task, run_task
+from cignn.evaluation.workers import in_processes, workers
 
 COLUMNS = [
     *("method", "data", "protocol", "split", "seed", "explainer", "metric", "value", "positive"),
     *("n_train", "n_validation", "n_test", "error", "settings_digest", "key"),
 ]
 
-IDLE = 20  # seconds after which processes without work end, those of a killed run too
-DIED = "TerminatedWorkerError: its process was killed, probably for want of memory; use fewer at a time."
-
-
 _TOLD: dict[str, str] = {}  # what audits of this process found, by data and splits
 
 
 class TaskFailedWarning(UserWarning):
-    """Some tasks of an evaluation failed; the others are there."""
+    """Some tasks of an evaluation failed; the others are there.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from cignn.evaluation import TaskFailedWarning
+    >>> warnings.simplefilter("error", TaskFailedWarning)  # stop at the end of an evaluation with failures
+    >>> warnings.simplefilter("default", TaskFailedWarning)
+    """
 
 
 def evaluate(
     methods: Methods,
     data: Any,
-    protocol: str | Protocol | Sequence[Split] = "holdout",
+    protocol: str | Splitter | Sequence[Split] = "holdout",
     seeds: int | Iterable[int] = 1,
     *,
     explainers: Methods | None = None,
@@ -72,52 +75,103 @@ def evaluate(
     retry_failed: bool = False,
     verbose: int = 1,
 ) -> pd.DataFrame:
-    """Score methods on data by an honest protocol; what is in the store already is not done again.
+    """Score methods on data by an honest protocol.
 
     Every step of a method is fitted inside the fold, the epoch is chosen on validation data, settings on
-    inner splits, and the test part is scored once: its labels are taken off before a method sees it.
+    inner splits. The test part is scored once: its labels are taken off before a method sees it.
 
     Parameters
     ----------
-    methods : names of `make_estimator`; or a mapping of names to settings (``{"gin": {"epochs": 50}}``, under
-        a name of your own ``{"short": {"method": "gin", "epochs": 50}}``) or to estimators and pipelines.
-        Every ``random_state`` in them is set to the seed.
-    data : `GraphSet` or `Cohort`, or a mapping of names to them. A cohort reaches a classifier of graphs
-        through `Connectivity` and `ConnectomeGraphs`; a pipeline is used as it is.
-    protocol : "holdout", "kfold" or "loso", one of `make_protocol` with its parameters, or a list of `Split`
-    seeds : numbers, or how many (3 is 0, 1, 2); each draws splits of its own and is every ``random_state``
-    explainers : names of `make_explainer`, or a mapping of names to settings or explainers; they explain the
-        test graphs of every classifier they can
-    search : method → {parameter: values to try}; chosen by ``search_metric`` (the highest, of
-        "calibration_error" the lowest) on inner splits of what is not test data
-    positive : the class, of two, that sensitivity, specificity and F1 are of; by default the second in sorted
-        order (1 of 0 and 1, but TD of ASD and TD). Another one than before trains nothing anew: scores come
-        from the predictions in the store
-    store : folder or `Store` in which finished tasks are kept; a killed run goes on from there
-    n_jobs : processes; -1 for all cores. scheduler : address of a Dask cluster to use instead, "tcp://…" or
-        "tls://…"
-    threads : of torch and linear algebra in each process; figures may differ in the last digits with it
-    retry_failed : do tasks again whose failure is in the store
-    verbose : 0 for no progress bar, and no `audit` of cohorts: what matters of it is told before the run
+    methods : str, sequence of str, or mapping
+        Names of `make_estimator`; or a mapping of names to settings (``{"gin": {"epochs": 50}}``, under a
+        name of your own ``{"short": {"method": "gin", "epochs": 50}}``) or to estimators and pipelines. Every
+        ``random_state`` in them is set to the seed.
+    data : GraphSet, Cohort, or mapping of names to them
+        A cohort reaches a classifier of graphs through `Connectivity` and `ConnectomeGraphs`; a pipeline is
+        used as it is.
+    protocol : {"holdout", "kfold", "loso"}, splitter, or sequence of Split, default="holdout"
+        How the data are split: a name, a splitter such as ``KFold(n_splits=5)``, or splits of your own.
+    seeds : int or iterable of int, default=1
+        Seeds, or how many (3 is 0, 1, 2). Each seed draws splits of its own and is every ``random_state``.
+    explainers : str, sequence of str, mapping, or None, default=None
+        Names of `make_explainer`, or a mapping of names to settings or explainers. They explain the test
+        graphs of every classifier they can.
+    search : mapping or None, default=None
+        Method → {parameter: values to try}, chosen on inner splits of what is not test data.
+    search_metric : str, default="accuracy"
+        Metric by which settings are chosen: the highest, of "calibration_error" the lowest.
+    positive : object, default=None
+        The class, of two, that sensitivity, specificity and F1 are of; by default the second in sorted order
+        (1 of 0 and 1, but TD of ASD and TD). Another one than before trains nothing anew: scores come from
+        the predictions in the store.
+    store : Store, str, Path or None, default=None
+        Folder or `Store` in which finished tasks are kept. What is there already is not done again, so a
+        killed run goes on from there.
+    n_jobs : int, default=1
+        Number of processes; -1 for all cores.
+    scheduler : str or None, default=None
+        Address of a Dask cluster to use instead of processes, "tcp://…" or "tls://…".
+    threads : int, default=1
+        Threads of torch and linear algebra in each process; figures may differ in the last digits with it.
+    retry_failed : bool, default=False
+        Whether to do tasks again whose failure is in the store.
+    verbose : int, default=1
+        0 for no progress bar and no `audit` of cohorts, whose serious findings are told before the run.
 
     Returns
     -------
-    One row per task and metric: method, data, protocol, split, seed, explainer ("" for scores of the
-    classifier), metric, value, positive (the class that counts as positive, None of more than two), n_train,
-    n_validation, n_test (scans), error, settings_digest (a word for the settings) and key (of the task). A
-    task that failed has one row with the metric "error". Predictions, times and memory are in the store under
-    the same keys: `Store.predictions`, `Store.tasks`.
+    DataFrame
+        One row per task and metric: method, data, protocol, split, seed, explainer ("" for scores of the
+        classifier), metric, value, positive (the class that counts as positive, None of more than two),
+        n_train, n_validation, n_test (scans), error, settings_digest (a word for the settings) and key (of
+        the task). A task that failed has one row with the metric "error". Predictions, times and memory are
+        in the store under the same keys: `Store.predictions`, `Store.tasks`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.evaluation import KFold, evaluate
+    >>> graphs = make_ba2motifs(40, random_state=0)
+    >>> methods = {"lasso": {"C": 1.0}, "random-forest": {"n_estimators": 5}}
+    >>> with TemporaryDirectory() as folder:
+    ...     results = evaluate(methods, graphs, KFold(2), store=folder)
+    >>> results[results["metric"] == "accuracy"][["method", "split", "n_test"]]
+               method split  n_test
+    0           lasso     1      20
+    8           lasso     2      20
+    16  random-forest     1      20
+    24  random-forest     2      20
     """
-    named = {name: _compact(one) for name, one in resolve_data(data).items()}
-    if search_metric not in METRICS:
-        raise ValueError(f"search_metric must be one of {', '.join(METRICS)}, got {search_metric!r}.")
+    named = resolve_data(data)
+    tasks = plan(methods, named, protocol, seeds, explainers, search, search_metric, positive)
+    options: dict[str, Any] = {"n_jobs": n_jobs, "scheduler": scheduler, "threads": threads}
+    options |= {"retry_failed": retry_failed, "verbose": verbose}
+    results = run_tasks(tasks, named, positive=positive, store=store, **options)
+    _warn_of_failures(results)
+    return results
+
+
+def run_tasks(
+    tasks: list[Task],
+    data: Mapping[str, Any],
+    *,
+    positive: Any = None,
+    store: Store | str | Path | None = None,
+    n_jobs: int = 1,
+    scheduler: str | None = None,
+    threads: int = 1,
+    retry_failed: bool = False,
+    verbose: int = 1,
+) -> pd.DataFrame:
+    """Do the tasks of a `plan` that the store does not have and return the rows of all: see `evaluate`."""
     if not _is_whole(n_jobs) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores, got {n_jobs!r}.")
     if not _is_whole(threads) or threads < 1:
         raise ValueError(f"threads must be a whole number of at least 1, got {threads!r}.")
     if scheduler is not None and n_jobs != 1:
         raise ValueError("give n_jobs or scheduler, not both; a cluster has as many workers as it has.")
-    tasks = plan(methods, named, protocol, seeds, explainers, search, search_metric, positive)
+    data = {name: _compact(one) for name, one in data.items()}
     kept = store if isinstance(store, Store) else Store(store)
     try:
         known = kept.status({task.key for task in tasks})
@@ -127,24 +181,22 @@ def evaluate(
         # by chance: the time left is told well, and two runs on one store do different things
         todo = [todo[i] for i in np.random.default_rng().permutation(len(todo))]
         if verbose and todo:
-            _tell_audits(named, tasks)
+            _tell_audits(data, tasks)
         with _progress(len(tasks), len(tasks) - len(todo), verbose) as advance:
-            for task, outcome in _run(todo, named, kept, n_jobs, scheduler, threads, retry_failed):
+            for task, outcome in _run(todo, data, kept, n_jobs, scheduler, threads, retry_failed):
                 if outcome is not None:
                     kept.add(task, outcome)
                 advance(task)
-        results = _table(tasks, kept, positive)
+        return _table(tasks, kept, positive)
     finally:
         if kept is not store:
             kept.close()
-    _warn_of_failures(results)
-    return results
 
 
 def plan(
     methods: Methods,
     data: Mapping[str, Any],
-    protocol: str | Protocol | Sequence[Split],
+    protocol: str | Splitter | Sequence[Split],
     seeds: int | Iterable[int],
     explainers: Methods | None = None,
     search: Mapping[str, Any] | None = None,
@@ -152,6 +204,8 @@ def plan(
     positive: Any = None,
 ) -> list[Task]:
     """Return every task of an evaluation, with its key; wrong names and settings are refused here."""
+    if search_metric not in METRICS:
+        raise ValueError(f"search_metric must be one of {', '.join(METRICS)}, got {search_metric!r}.")
     estimators = resolve_methods(methods)
     named_explainers = resolve_explainers(explainers)
     grids = resolve_search(search, estimators)
@@ -167,29 +221,28 @@ def plan(
             estimator = on_data(estimator, one)
             settings: dict[str, Any] = {"method": plain(estimator)}
             if name in grids:
-                tried = [plain(with_settings(estimator, one)) for one in grids[name]]
-                settings["search"] = [plain(grids[name]), search_metric, protocol.inner]
-                if "resolved_defaults" in json.dumps(
-                    tried
-                ):  # words such as "preset" may be among what is tried
-                    settings["search"].append(tried)
+                searched = [plain(grids[name]), search_metric, protocol.n_inner]
+                settings["search"] = searched + _tried(estimator, grids[name])
                 if counted != usual and search_metric in OF_POSITIVE:  # other settings may be chosen
                     settings["search"].append({"positive": plain(counted)})
             if named_explainers:
                 settings["explainers"] = plain(named_explainers)
-            what = digest(settings, data_digest, version)
-            for seed, some in splits.items():
-                for split in some:
-                    key = digest(what, split.digest(), seed)
-                    rest = (named_explainers, grids.get(name), search_metric, counted)
-                    tasks.append(
-                        Task(key, name, data_name, protocol, split, seed, estimator, settings, *rest)
-                    )
+            what = digest(settings, data_digest, version, length=32)
+            rest = (named_explainers, grids.get(name), search_metric, counted)
+            for seed, split in ((seed, split) for seed, some in splits.items() for split in some):
+                key = digest(what, split.digest(), seed, length=32)
+                tasks.append(Task(key, name, data_name, protocol, split, seed, estimator, settings, *rest))
     return tasks
 
 
-def _protocol(protocol: str | Protocol | Sequence[Split]) -> Protocol:
-    if isinstance(protocol, Protocol):
+def _tried(estimator: Any, grid: list[dict[str, Any]]) -> list[Any]:
+    """What the settings of a grid mean, where words such as "auto" may be among them."""
+    tried = [plain(with_settings(estimator, settings)) for settings in grid]
+    return [tried] if "resolved_defaults" in json.dumps(tried) else []
+
+
+def _protocol(protocol: str | Splitter | Sequence[Split]) -> Splitter:
+    if isinstance(protocol, Splitter):
         return protocol
     if isinstance(protocol, str):
         return make_protocol(protocol)
@@ -197,7 +250,7 @@ def _protocol(protocol: str | Protocol | Sequence[Split]) -> Protocol:
     if not splits or not all(isinstance(split, Split) for split in splits):
         what = f"a {type(protocol).__name__} of {type(splits[0]).__name__}" if splits else repr(protocol)
         raise ValueError(
-            f"protocol must be a name, a Protocol or splits (cignn.evaluation.Split), got {what}."
+            f"protocol must be a name, a splitter or splits (cignn.evaluation.Split), got {what}."
         )
     return Given(splits)
 
@@ -235,7 +288,7 @@ def _tell_audits(data: Mapping[str, Any], tasks: list[Task]) -> None:
         if not isinstance(one, Cohort):
             continue
         splits = {task.split.digest(): task.split for task in tasks if task.data == name}
-        key = digest(one.digest(), sorted(splits))
+        key = digest(one.digest(), sorted(splits), length=32)
         if key not in _TOLD:
             try:
                 _TOLD[key] = brief(audit(one, list(splits.values())))
@@ -280,104 +333,11 @@ def _run(
         for task in still_open():
             yield task, run_task(task, data[task.data], threads)
     elif todo:
-        workers = partial(_workers, scheduler, n_jobs, threads, data)
-        for outcome in _in_processes(still_open(), data, workers, threads):
+        processes = partial(workers, scheduler, n_jobs, threads, data)
+        for outcome in in_processes(still_open(), data, processes, threads):
             yield by_key[outcome.key], outcome
     for task in elsewhere:
         yield task, None
-
-
-def _in_processes(
-    tasks: Iterator[Task],
-    data: Mapping[str, Any],
-    workers: Callable[[], AbstractContextManager[Parallel]],
-    threads: int,
-) -> Iterator[Outcome]:
-    """Yield outcomes as they come; when a process dies (memory), the task that kills it is found."""
-    in_flight: dict[str, Task] = {}
-
-    def outcomes(some: Iterable[Task]) -> Iterator[Outcome]:
-        def calls() -> Iterator[Any]:
-            for task in some:
-                in_flight[task.key] = task
-                yield delayed(run_task)(task, data[task.data], threads)
-
-        with workers() as parallel:  # anew after a death: data that lay at the dead are sent again
-            for outcome in parallel(calls()):
-                del in_flight[outcome.key]
-                yield outcome
-
-    while True:
-        try:
-            yield from outcomes(tasks)
-            return
-        except TerminatedWorkerError:
-            suspects = list(in_flight.values())
-        in_flight.clear()
-        for task in suspects:  # one at a time: who is alone when a process dies did it
-            try:
-                yield from outcomes([task])
-            except TerminatedWorkerError:
-                in_flight.clear()
-                yield Outcome(task.key, error=DIED)
-
-
-@contextmanager
-def _workers(scheduler: str | None, n_jobs: int, threads: int, data: Mapping[str, Any]) -> Iterator[Parallel]:
-    """Yield what runs tasks in processes of this machine or on a Dask cluster, each as it finishes."""
-    how = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "n_jobs"}
-    if scheduler is None:
-        # copy-on-write: processes share large arrays, and what one writes stays its own
-        options = {"inner_max_num_threads": threads, "mmap_mode": "c", "idle_worker_timeout": IDLE}
-        with parallel_config("loky", n_jobs=n_jobs, **options):
-            yield Parallel(**how)
-        return
-    with _client(scheduler) as client:
-        from distributed import KilledWorker
-        from distributed.client import FutureCancelledError
-        from joblib._dask import DaskDistributedBackend
-
-        class Cluster(DaskDistributedBackend):
-            def effective_n_jobs(self, n_jobs: int) -> int:
-                # with one, joblib would do all in this process
-                return max(2, super().effective_n_jobs(n_jobs))
-
-        try:
-            with parallel_config(Cluster(client=client, scatter=list(data.values()))):
-                yield Parallel(**how)
-        except (KilledWorker, FutureCancelledError) as error:  # the task's own, or data that lay there
-            raise TerminatedWorkerError(str(error)) from None
-
-
-@contextmanager
-def _client(scheduler: str) -> Iterator[Any]:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ImportError(
-            'scheduler needs Dask, which is not installed: pip install "cignn[cluster]".'
-        ) from None
-    client, failure = None, ""
-    try:
-        client = Client(scheduler, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
-        failure = str(error)
-    if client is None:
-        # What is left of a client stops its loop when it is collected; while the next one starts, that would
-        # wait for a lock without end.
-        gc.collect()
-        advice = "check the address"
-        if scheduler.startswith("tls://"):
-            advice += " and the certificates that Dask is told of (DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …)"
-        raise ValueError(f"no Dask scheduler answers at {scheduler!r} ({failure}); {advice}.")
-    with client:
-        wide = [address for address, threads in client.nthreads().items() if threads != 1]
-        if wide:  # torch's chance is one for all threads of a process
-            raise ValueError(
-                f"Dask worker {wide[0]} has several threads; start workers with --nthreads 1 "
-                "(--nworkers for more of them), else figures depend on what runs beside."
-            )
-        yield client
 
 
 @contextmanager

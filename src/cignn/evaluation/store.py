@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import digest
 from cignn._files import unwritten
-from cignn.evaluation.methods import digest
 from cignn.evaluation.probes import SETTINGS
 from cignn.evaluation.store_file import (
     BROKEN,
@@ -234,7 +234,7 @@ class Store:
         for table, frame in zip(tables, out, strict=True):
             if table == "tasks":
                 pairs = zip(frame["settings"], frame["versions"], strict=True)
-                frame[SETTINGS] = [digest(text, parsed(said)["cignn"])[:8] for text, said in pairs]
+                frame[SETTINGS] = [digest(text, parsed(said)["cignn"], length=8) for text, said in pairs]
         return out
 
     # ----------------------------------------------------------------- rescuing

@@ -22,7 +22,8 @@ from cignn.evaluation.classification import ERRORS, classification_scores
 from cignn.evaluation.explanation import explanation_roc_auc, precision_at_k
 from cignn.evaluation.faithfulness import explanation_accuracy, fidelity
 from cignn.evaluation.methods import uses_validation, was_interrupted, with_seed, with_settings
-from cignn.evaluation.protocols import Labels, Protocol, Split, labels_of
+from cignn.evaluation.splits import Labels, Split, labels_of
+from cignn.evaluation.splitters import Splitter
 from cignn.explainers import Explainer
 from cignn.graphs import GraphSet
 
@@ -36,7 +37,7 @@ class Task:
     key: str
     method: str
     data: str
-    protocol: Protocol
+    protocol: Splitter
     split: Split
     seed: int
     estimator: Any

@@ -1,4 +1,4 @@
-"""Explainers of graph classifiers, one interface, and the one result type they share."""
+"""Explainers of graph classifiers with one interface and one result type, `cignn.Explanations`."""
 
 from cignn._checks import nearest
 from cignn.explainers.base import Explainer, NetworkExplainer
@@ -13,7 +13,6 @@ from cignn.explainers.references import (
     GradientExplainer,
     RandomExplainer,
 )
-from cignn.explanations import Explanation, Explanations
 
 EXPLAINERS: dict[str, type[Explainer]] = {
     "gnn-explainer": GNNExplainer,
@@ -29,7 +28,27 @@ EXPLAINERS: dict[str, type[Explainer]] = {
 
 
 def make_explainer(name: str, **params: object) -> Explainer:
-    """Make an explainer by its name in `EXPLAINERS`: ``make_explainer("gnn-explainer", steps=300)``."""
+    """Make an explainer by its name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `EXPLAINERS`: "gnn-explainer", "pg-explainer", "rc-explainer", "orphicx", "built-in",
+        "random", "degree", "connectivity" or "gradient".
+    **params : object
+        Parameters of the explainer.
+
+    Returns
+    -------
+    Explainer
+        The explainer, not yet fitted.
+
+    Examples
+    --------
+    >>> from cignn.explainers import make_explainer
+    >>> make_explainer("gnn-explainer", steps=300)
+    GNNExplainer(steps=300)
+    """
     if name not in EXPLAINERS:
         raise ValueError(f"there is no explainer {name!r}{nearest(name, EXPLAINERS)}")
     known = EXPLAINERS[name]._get_param_names()
@@ -45,8 +64,6 @@ __all__ = [
     "ConnectivityExplainer",
     "DegreeExplainer",
     "Explainer",
-    "Explanation",
-    "Explanations",
     "GNNExplainer",
     "GradientExplainer",
     "InformationFlow",

@@ -1,4 +1,4 @@
-"""`Explainer`: fit on a trained classifier, then give every edge of every graph a weight."""
+"""`Explainer`: fitted to a trained classifier, it gives every edge of every graph a weight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -18,9 +18,9 @@ from sklearn.pipeline import Pipeline
 from torch import Tensor, nn
 
 from cignn._progress import track
-from cignn._random import as_random_state, one_thread, torch_seed
-from cignn.estimators.base import at_rest
-from cignn.estimators.classifier import check_graphs
+from cignn._random import RandomState, as_random_state, one_thread, torch_seed
+from cignn.estimators.base import NeuralGraphClassifier, at_rest
+from cignn.estimators.classifier import GraphClassifier, check_graphs
 from cignn.estimators.settings import whole, within
 from cignn.explanations import Explanations
 from cignn.graphs import GraphBatch, GraphSet
@@ -29,18 +29,14 @@ from cignn.nn import GraphModel
 
 @dataclass(frozen=True)
 class EdgeBatch:
-    """A batch and its edges, graph by graph in the order of ``GraphSet.edges``, each once.
-
-    batch : (b graphs); counts : (b,) edges of each graph; graph, source, target : (e,) on the device;
-    seeds : (b,) a number made of each graph alone, for chance that does not depend on its company.
-    """
+    """A batch and its edges, graph by graph in the order of ``GraphSet.edges``, each once."""
 
     batch: GraphBatch
-    counts: np.ndarray
-    graph: Tensor
+    counts: np.ndarray  # (b,) edges of each graph
+    graph: Tensor  # (e,) the graph of each edge, as source and target on the batch's device
     source: Tensor
     target: Tensor
-    seeds: np.ndarray
+    seeds: np.ndarray  # (b,) computed from each graph alone: its random numbers do not depend on the batch
 
     @classmethod
     def of(cls, graphs: GraphSet, index: np.ndarray, device: torch.device | str = "cpu") -> EdgeBatch:
@@ -62,11 +58,11 @@ class EdgeBatch:
         return len(self.graph)
 
     def dense(self, values: Tensor) -> Tensor:
-        """(..., e) values of edges → (..., b, n, n), symmetric, zero where no edge is; differentiable."""
+        """(..., e) values of edges → (..., b, n, n), symmetric, zero without an edge; differentiable."""
         return self.directed(values, values)
 
     def directed(self, there: Tensor, back: Tensor) -> Tensor:
-        """(..., e) weights of what edges carry from source to target, and back → (..., b, n to, n from)."""
+        """(..., e) weights of edges from source to target and back → (..., b, n to, n from)."""
         b, n, _ = self.batch.adj.shape
         row = self.graph * (n * n)
         both = torch.cat([row + self.target * n + self.source, row + self.source * n + self.target])
@@ -94,7 +90,7 @@ class EdgeBatch:
         return values / self.count(largest)
 
     def noise(self, seed: int, normal: bool = False, copies: int = 1) -> Tensor:
-        """(copies · e,) chance numbers, uniform or standard normal, of each graph's own generator."""
+        """(copies · e,) random numbers, uniform or standard normal, from each graph's own generator."""
         parts = [np.empty((copies, 0), np.float32)]
         for own, count in zip(self.seeds, self.counts, strict=True):
             rng = np.random.default_rng([seed, own])
@@ -103,7 +99,7 @@ class EdgeBatch:
         return torch.from_numpy(np.concatenate(parts, 1).ravel()).to(self.graph.device)
 
     def rank_weights(self, scores: Tensor) -> Tensor:
-        """(e,) scores → weights by place in their graph: 1 for the highest, then falling by 1/e each."""
+        """(e,) scores → weights by rank in their graph: 1 for the highest score, then falling by 1/e each."""
         order = torch.argsort(scores, descending=True, stable=True)
         order = order[torch.argsort(self.graph[order], stable=True)]
         counts = torch.as_tensor(self.counts, device=scores.device)
@@ -114,30 +110,61 @@ class EdgeBatch:
 
 
 T = TypeVar("T")
-# where there is no network
+# remedy where a classifier has no network
 ADVICE = (
     'use a neural classifier, such as make_estimator("gin"); only the references "random", "degree" and '
-    '"connectivity", which look at graphs alone, ask for none'
+    '"connectivity", which look at graphs alone, need none'
 )
 
 
 class Explainer(BaseEstimator, ABC):
-    """What every explainer shares.
+    """Base class of all explainers.
 
-    A subclass stores its parameters and writes ``_explain``, which gives the edge weights of graphs; one that
-    trains something writes ``_fit`` too. Weights may not depend on what other graphs are explained along.
+    A subclass stores its parameters in ``__init__`` and writes ``_explain``, which returns the edge weights
+    of graphs; one that trains something also writes ``_fit``. The weights of a graph must not depend on the
+    other graphs that are explained with it.
 
     Attributes
     ----------
-    estimator_ : the classifier explained
-    seed_ : the number all chance comes from, drawn from ``random_state`` in ``fit``
+    estimator_ : GraphClassifier
+        The classifier explained.
+    seed_ : int
+        The seed of all random numbers, drawn from ``random_state`` in ``fit``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.explainers import Explainer
+    >>> class Constant(Explainer):
+    ...     def _explain(self, graphs):
+    ...         return self._explained(graphs, [np.ones(n) for n in graphs.n_edges])
+    >>> graphs = make_ba2motifs(8, random_state=0)
+    >>> gnn = make_estimator("gin", epochs=1, random_state=0).fit(graphs)
+    >>> Constant().fit(gnn, graphs).explain(graphs)
+    Explanations(8 graphs, mean edge weight 1.00)
     """
 
-    random_state: Any = None
+    estimator_: GraphClassifier
+    random_state: RandomState = None
     verbose: int = 0
 
-    def fit(self, estimator: Any, graphs: GraphSet) -> Self:
-        """Get ready to explain ``estimator``, which is fitted; methods that learn do so on ``graphs``."""
+    def fit(self, estimator: GraphClassifier, graphs: GraphSet) -> Self:
+        """Prepare to explain a classifier.
+
+        Parameters
+        ----------
+        estimator : GraphClassifier
+            A fitted classifier of graphs.
+        graphs : GraphSet
+            Graphs to learn from, for explainers that train something.
+
+        Returns
+        -------
+        Explainer
+            The explainer itself.
+        """
         _refuse_wrapped(estimator)
         check_graphs(graphs)
         if not len(graphs):
@@ -155,14 +182,25 @@ class Explainer(BaseEstimator, ABC):
         return self
 
     def explain(self, graphs: GraphSet) -> Explanations:
-        """Weigh every edge of every graph for the class the estimator predicts."""
+        """Explain the class that the classifier predicts for each graph.
+
+        Parameters
+        ----------
+        graphs : GraphSet
+            The graphs.
+
+        Returns
+        -------
+        Explanations
+            A weight in [0, 1] for every edge of every graph.
+        """
         graphs = self._seen(graphs)
         if not len(graphs):
             return Explanations(graphs, [], np.empty(0, self.estimator_.classes_.dtype))
         return self._explain(graphs)
 
     def _seen(self, graphs: GraphSet) -> GraphSet:
-        """Return graphs as the estimator reads them; refuse what cannot be explained."""
+        """Return graphs with the features that the estimator reads; refuse what cannot be explained."""
         if not hasattr(self, "estimator_"):
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted yet; call fit(estimator, graphs)."
@@ -171,8 +209,8 @@ class Explainer(BaseEstimator, ABC):
         self._check(self.estimator_)  # parameters may have changed since
         return read_by(self.estimator_, graphs)
 
-    def _check(self, estimator: Any) -> None:
-        """Refuse an estimator this method cannot explain, and parameters that make no sense."""
+    def _check(self, estimator: GraphClassifier) -> None:
+        """Refuse an estimator this method cannot explain, and parameters out of range."""
 
     def _fit(self, graphs: GraphSet) -> None:
         """Learn what the method learns; torch is seeded."""
@@ -182,33 +220,50 @@ class Explainer(BaseEstimator, ABC):
         """Return the explanations of at least one graph."""
 
     def _explained(self, graphs: GraphSet, weights: Sequence[np.ndarray]) -> Explanations:
-        """Put weights together with the classes they are for."""
+        """Explanations with these weights and the predicted classes."""
         return Explanations(graphs, weights, self.estimator_.predict(graphs))
 
     def _track(self, work: Iterable[T], what: str, total: int) -> Iterator[T]:
-        """Go through ``work`` with a progress bar when verbose."""
+        """Iterate over ``work`` with a progress bar when verbose."""
         return track(work, what, total, self.verbose)
 
 
 class NetworkExplainer(Explainer):
-    """An explainer that asks the network inside a classifier: how do logits change with edge weights?
+    """Base class of explainers that use the network of a classifier and its logits of weighted graphs.
 
-    A subclass writes ``_weigh``, the weights of one batch.
+    A subclass writes ``_weigh``, which returns the weights of one batch.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.explainers import NetworkExplainer
+    >>> class Certainty(NetworkExplainer):
+    ...     def __init__(self, batch_size=128):
+    ...         self.batch_size = batch_size
+    ...     def _weigh(self, edges):
+    ...         return edges.count(self.network_.read(edges.batch).softmax(1).amax(1))
+    >>> graphs = make_ba2motifs(8, random_state=0)
+    >>> gnn = make_estimator("gin", epochs=1, random_state=0).fit(graphs)
+    >>> Certainty().fit(gnn, graphs).explain(graphs)[0].weights.shape
+    (25, 25)
     """
 
+    estimator_: NeuralGraphClassifier
     batch_size: int = 128
-    epochs: int  # of those that train something, as is learning_rate
+    epochs: int  # of subclasses that train something, as is learning_rate
     learning_rate: float
 
     @property
     def network_(self) -> GraphModel:
         """The network explained."""
-        return self.estimator_.network_
+        return cast(GraphModel, self.estimator_.network_)
 
-    def _check(self, estimator: Any) -> None:
+    def _check(self, estimator: GraphClassifier) -> None:
         if has_network(getattr(estimator, "best_estimator_", None)):
             raise TypeError(
-                f"a {type(estimator).__name__} is explained by its best: fit(search.best_estimator_, graphs)."
+                f"a {type(estimator).__name__} is explained by its best estimator: "
+                "fit(search.best_estimator_, graphs)."
             )
         if not has_network(estimator):
             raise TypeError(
@@ -217,9 +272,9 @@ class NetworkExplainer(Explainer):
         check_params(self, whole_numbers=("batch_size",))
 
     def _descend(self, module: nn.Module, n_batches: int, loss: Callable[[int, int], torch.Tensor]) -> None:
-        """Train ``module`` by Adam with a subclass's ``epochs`` and ``learning_rate``, then leave it at rest.
+        """Train ``module`` by Adam with a subclass's ``epochs`` and ``learning_rate``, then freeze it.
 
-        loss(batch, epoch) : of a batch, by its number; batches come in a new order each epoch.
+        loss(batch, epoch) : the loss of a batch, by its number; batches are shuffled each epoch.
         """
         name = type(self).__name__
         optimiser = torch.optim.Adam(module.parameters(), lr=self.learning_rate, fused=True)
@@ -229,7 +284,7 @@ class NetworkExplainer(Explainer):
                     optimiser.zero_grad(set_to_none=True)
                     loss(batch, epoch).backward()
                     optimiser.step()
-                # a loss that is not finite leaves no weight that is
+                # after a loss that is not finite, no weight is finite
                 if not all(weight.isfinite().all() for weight in module.parameters()):
                     raise FloatingPointError(
                         f"{name} diverged in epoch {epoch + 1} of its training: its weights are not finite; "
@@ -260,42 +315,42 @@ class NetworkExplainer(Explainer):
 # ----------------------------------------------------------------------- helpers
 
 
-def has_network(estimator: Any) -> bool:
-    """Whether there is a network inside that explainers can ask."""
+def has_network(estimator: object) -> bool:
+    """Whether the estimator has a network that explainers can use."""
     network = getattr(estimator, "network_", None)
     return all(callable(getattr(network, answer, None)) for answer in ("read", "embed"))
 
 
-def _refuse_wrapped(estimator: Any) -> None:
-    """Explainers see graphs: of what takes a cohort they explain the last step."""
-    kind = type(estimator)
-    if hasattr(kind, "to_graphs"):
+def _refuse_wrapped(estimator: object) -> None:
+    """Refuse estimators that take a cohort: of those, the classifier in the last step is explained."""
+    if hasattr(type(estimator), "to_graphs"):
         parts = "fit(model.classifier_, model.to_graphs(cohort))"
     elif isinstance(estimator, Pipeline):
         parts = "fit(pipe[-1], pipe[:-1].transform(cohort))"
     else:
         return
-    raise TypeError(f"a {kind.__name__} is explained by its classifier and the graphs it sees: {parts}.")
+    name = type(estimator).__name__
+    raise TypeError(f"a {name} is explained by its classifier and the graphs it sees: {parts}.")
 
 
-def read_by(estimator: Any, graphs: GraphSet) -> GraphSet:
-    """Graphs with the node features an estimator reads; those it cannot read it refuses in its own words."""
+def read_by(estimator: GraphClassifier, graphs: GraphSet) -> GraphSet:
+    """Graphs with the node features an estimator reads; its ``predict`` refuses those it cannot read."""
     if len(graphs):
         estimator.predict(graphs[:1])
     return graphs.with_features(getattr(estimator, "feature_names_", None))
 
 
-def device_of(estimator: Any) -> torch.device:
-    """Where the network of a classifier lies; the CPU where it has none."""
+def device_of(estimator: GraphClassifier) -> torch.device:
+    """The device of a classifier's network; the CPU where it has none."""
     network = getattr(estimator, "network_", None)
     return next(network.parameters()).device if isinstance(network, nn.Module) else torch.device("cpu")
 
 
 @contextmanager
 def frozen(network: nn.Module) -> Iterator[None]:
-    """Let gradients pass through ``network`` but not into it: its weights stay and need none.
+    """Let gradients pass through ``network`` without computing those of its weights.
 
-    One thread at a time, since another one would find a network that is frozen and leave it so.
+    One thread at a time: another thread would find the network frozen and leave it so.
     """
     with one_thread(), at_rest(network), torch.enable_grad():
         wanted = [(p, p.requires_grad) for p in network.parameters()]

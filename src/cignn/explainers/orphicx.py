@@ -1,49 +1,106 @@
-"""`OrphicX` (Lin et al. 2022): latent causes of a prediction, and the edges they speak for."""
+"""`OrphicX` (Lin et al. 2022): latent causal factors of a prediction and the edges decoded from them."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cignn._random import torch_seed
+from cignn._random import RandomState, torch_seed
+from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.settings import choice, widths
 from cignn.explainers.base import EdgeBatch, NetworkExplainer, check_params, device_of, frozen
 from cignn.explainers.gnn_explainer import binary_entropy
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn import LAYERS, GraphEncoder, InnerProduct, Latent
 
-START = 5.0  # logit of an edge at first: from nearly whole graphs the model reads what it read before
+START = 5.0  # initial logit of an edge: on nearly whole graphs the model predicts as before
 ALIGNED_DENSITY = 0.1  # share of strongest edges the encoder of aligned graphs looks at
 
 
 class InformationFlow(NamedTuple):
-    """Nats about the model's prediction that flow from the causal factors α and from the others, β."""
+    """Information flow from the latent factors of `OrphicX` to the model's prediction.
+
+    Parameters
+    ----------
+    alpha : float
+        Nats that flow from the causal factors α.
+    beta : float
+        Nats that flow from the other factors β.
+
+    Examples
+    --------
+    >>> from cignn.explainers import InformationFlow
+    >>> InformationFlow(alpha=0.5, beta=0.25).alpha
+    0.5
+    """
 
     alpha: float
     beta: float
 
 
 class OrphicX(NetworkExplainer):
-    """A graph VAE on the model's input with Z = [α; β]; the mask is decoded from α.
+    """OrphicX: a graph VAE on the model's input with Z = [α; β], whose mask is decoded from α.
 
-    The objective is the information flow from α to the model's prediction, plus reconstruction, KL and the
-    price of the mask. The flow is that of an intervention: α is set, β drawn from its prior, and the model
-    reads the graph masked by both; its bound H(Ŷ) + E log p(ŷ | do(α)) is maximised. An explanation is the
-    mask of α's mean with β at 0.
+    The objective is the information flow from α to the model's prediction, plus reconstruction, KL divergence
+    and the size and entropy of the mask. The flow is that of an intervention: α is set, β is drawn from its
+    prior, and the model reads the graph masked by both; the bound H(Ŷ) + E log p(ŷ | do(α)) is maximised. An
+    explanation is the mask of α's mean with β at 0.
 
     Parameters
     ----------
-    n_causal, n_noncausal : dimensions of α and β; encoder : "gin", "gcn" or "gat"; hidden : its widths
-    epochs : passes over the graphs of ``fit``; learning_rate : of Adam; train_batch_size : graphs in a step
-    flow_weight, reconstruction, kl_weight, size_weight, entropy_weight : of the terms of the objective;
-        size is the mean weight of an edge
-    n_draws : of β for every α
-    batch_size : graphs explained at a time
+    n_causal : int, default=16
+        Dimensions of α.
+    n_noncausal : int, default=8
+        Dimensions of β.
+    encoder : {"gin", "gcn", "gat"}, default="gin"
+        GNN layer of the encoder.
+    hidden : tuple of int, default=(32, 32)
+        Widths of the encoder's layers.
+    epochs : int, default=30
+        Passes over the graphs of ``fit``.
+    learning_rate : float, default=0.005
+        Learning rate of Adam.
+    flow_weight : float, default=1.0
+        Weight of the information flow.
+    reconstruction : float, default=0.1
+        Weight of the adjacency's reconstruction.
+    kl_weight : float, default=0.001
+        Weight of the KL divergence.
+    size_weight : float, default=1.0
+        Weight of the mean edge weight.
+    entropy_weight : float, default=0.1
+        Weight of the mask's mean entropy.
+    n_draws : int, default=2
+        Draws of β for every α.
+    train_batch_size : int, default=32
+        Graphs in a training step.
+    batch_size : int, default=128
+        Graphs explained at a time.
+    random_state : int, RandomState, Generator or None, default=None
+        Source of all random numbers.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    References
+    ----------
+    Lin et al., "OrphicX: A causality-inspired latent variable model for interpreting graph neural networks",
+    CVPR 2022.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.explainers import OrphicX
+    >>> graphs = make_ba2motifs(8, random_state=0)
+    >>> gnn = make_estimator("gin", epochs=1, random_state=0).fit(graphs)
+    >>> explainer = OrphicX(epochs=1, random_state=0).fit(gnn, graphs)
+    >>> explainer.explain(graphs[:2])[0].weights.shape
+    (25, 25)
     """
 
     def __init__(
@@ -62,7 +119,7 @@ class OrphicX(NetworkExplainer):
         n_draws: int = 2,
         train_batch_size: int = 32,
         batch_size: int = 128,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
         self.n_causal = n_causal
@@ -82,7 +139,7 @@ class OrphicX(NetworkExplainer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check(self, estimator: Any) -> None:
+    def _check(self, estimator: GraphClassifier) -> None:
         super()._check(estimator)
         check_params(
             self,
@@ -125,7 +182,7 @@ class OrphicX(NetworkExplainer):
         return torch.stack(list(terms.values())).sum()
 
     def _log_prob(self, edges: EdgeBatch, alpha: Tensor | None, beta: Tensor | None, n_draws: int) -> Tensor:
-        """(b, classes) log p(y | do(the factor given)), the other drawn from its prior ``n_draws`` times."""
+        """(b, classes) log p(y | do(factor)); the factor that is None is drawn ``n_draws`` times."""
         shape, device = edges.batch.x.shape[:2], edges.graph.device
         drawn = []
         for _ in range(n_draws):
@@ -141,11 +198,23 @@ class OrphicX(NetworkExplainer):
 
     @torch.no_grad()
     def information_flow(self, graphs: GraphSet, n_draws: int = 20) -> InformationFlow:
-        """Return how many nats about the model's prediction flow from α and from β.
+        """Return the information flow from α and from β to the model's prediction.
 
-        One factor is set to that of each graph, the other drawn: the flow is the mutual information between
-        the class predicted on the whole graph and the class the model then reads. The most that can flow is
-        the entropy of the predicted classes.
+        One factor is set to that of each graph and the other is drawn: the flow is the mutual information
+        between the class predicted on the whole graph and the class predicted then. It is at most the entropy
+        of the predicted classes.
+
+        Parameters
+        ----------
+        graphs : GraphSet
+            The graphs.
+        n_draws : int, default=20
+            Draws of the other factor.
+
+        Returns
+        -------
+        InformationFlow
+            Nats from α and from β.
         """
         graphs = self._seen(graphs)
         n_classes = len(self.estimator_.classes_)
@@ -172,7 +241,7 @@ def mutual_information(joint: np.ndarray) -> float:
 class CausalVAE(nn.Module):
     """Encoder to Z = [α; β], the products that decode the adjacency from Z and the mask from α (and β)."""
 
-    feature_scale: Tensor  # (d,) what node features are divided by
+    feature_scale: Tensor  # (d,) divisor of the node features
 
     def __init__(
         self, n_features: int, k: int, rest: int, encoder: str, hidden: tuple[int, ...], density: float | None
@@ -195,7 +264,7 @@ class CausalVAE(nn.Module):
         return logits if beta is None else logits + self.other(beta) - self.other.bias
 
     def reconstruction_loss(self, z: Tensor, batch: GraphBatch) -> Tensor:
-        """Cross-entropy of Â, node pairs with and without an edge counted alike."""
+        """Cross-entropy of Â, with equal weight for node pairs with and without an edge."""
         pairs = batch.mask[:, :, None] & batch.mask[:, None]
         pairs = pairs & ~torch.eye(z.shape[1], dtype=torch.bool, device=z.device)
         there, absent = batch.edge_mask, pairs & ~batch.edge_mask

@@ -1,33 +1,65 @@
-"""`PGExplainer` (Luo et al. 2020): one small network, trained once, that reads masks off node embeddings."""
+"""`PGExplainer` (Luo et al. 2020): one small network, trained once, predicts masks from node embeddings."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cignn._checks import shown
+from cignn._random import RandomState
+from cignn.estimators.classifier import GraphClassifier
 from cignn.explainers.base import EdgeBatch, NetworkExplainer, check_params, frozen
 from cignn.graphs import GraphSet
 
-DISTANCE = 0.01  # of the uniform draws from 0 and 1: no edge is drawn for sure
+DISTANCE = 0.01  # uniform draws lie in [0.01, 0.99]: no edge is drawn with certainty
 
 
 class PGExplainer(NetworkExplainer):
-    """An MLP on [h_i; h_j] gives the logit of edge ij; explaining a graph is one pass.
+    """PGExplainer: an MLP on the embeddings [h_i; h_j] of two nodes gives the logit of their edge.
 
-    While it learns, edges are drawn from a concrete distribution whose temperature falls; the loss is that of
+    While it learns, edges are drawn from a concrete distribution of falling temperature; the loss is that of
     `GNNExplainer`. The weight of an edge is the mean of both directions.
 
     Parameters
     ----------
-    epochs : passes over the graphs of ``fit``; learning_rate : of Adam; train_batch_size : graphs in a step
-    hidden : width of the MLP; temperatures : of the draws, first and last
-    size_weight, entropy_weight : prices, as in `GNNExplainer`
-    batch_size : graphs explained at a time
+    epochs : int, default=20
+        Passes over the graphs of ``fit``.
+    learning_rate : float, default=0.01
+        Learning rate of Adam.
+    hidden : int, default=64
+        Width of the MLP.
+    temperatures : tuple of two floats, default=(5.0, 2.0)
+        First and last temperature of the draws.
+    size_weight : float, default=0.02
+        Weight of the mask's sum, both directions of an edge counted.
+    entropy_weight : float, default=1.0
+        Weight of the mask's mean entropy.
+    train_batch_size : int, default=32
+        Graphs in a training step.
+    batch_size : int, default=128
+        Graphs explained at a time.
+    random_state : int, RandomState, Generator or None, default=None
+        Source of all random numbers.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    References
+    ----------
+    Luo et al., "Parameterized explainer for graph neural network", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.explainers import PGExplainer
+    >>> graphs = make_ba2motifs(8, random_state=0)
+    >>> gnn = make_estimator("gin", epochs=1, random_state=0).fit(graphs)
+    >>> explainer = PGExplainer(epochs=1, random_state=0).fit(gnn, graphs)
+    >>> explainer.explain(graphs[:2])[0].weights.shape
+    (25, 25)
     """
 
     def __init__(
@@ -40,7 +72,7 @@ class PGExplainer(NetworkExplainer):
         entropy_weight: float = 1.0,
         train_batch_size: int = 32,
         batch_size: int = 128,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
         self.epochs = epochs
@@ -54,7 +86,7 @@ class PGExplainer(NetworkExplainer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check(self, estimator: Any) -> None:
+    def _check(self, estimator: GraphClassifier) -> None:
         super()._check(estimator)
         whole_numbers = ("epochs", "hidden", "train_batch_size")
         check_params(self, whole_numbers, ("learning_rate",), ("size_weight", "entropy_weight"))
@@ -78,14 +110,14 @@ class PGExplainer(NetworkExplainer):
         self._descend(self.mlp_, len(batches), loss)
 
     def _loss(self, edges: EdgeBatch, h: Tensor, target: Tensor, temperature: float) -> Tensor:
-        """Mean over the graphs of a batch of cross-entropy, size and entropy; each direction drawn alone."""
+        """Mean over the graphs of cross-entropy, size and entropy; each direction is drawn independently."""
         logits = torch.cat(self._logits(edges, h))
         noise = torch.rand_like(logits).mul_(1 - 2 * DISTANCE).add_(DISTANCE).logit_()
         mask = torch.sigmoid((logits + noise) / temperature)
         there, back = mask.chunk(2)
         counts = edges.count(torch.as_tensor(edges.counts, device=h.device)).repeat(2)
         fit = F.cross_entropy(self.network_.read(edges.batch, edges.directed(there, back)), target)
-        inside = 0.99 * mask + 0.005  # the authors keep the entropy's gradient finite so
+        inside = 0.99 * mask + 0.005  # as the authors do, to keep the entropy's gradient finite
         entropy = F.binary_cross_entropy(inside, inside, reduction="none") / (2 * counts)
         return fit + (self.size_weight * mask + self.entropy_weight * entropy).sum() / len(edges.batch)
 

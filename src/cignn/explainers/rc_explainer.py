@@ -1,43 +1,77 @@
-"""`RCExplainer` (Wang et al. 2022): edges are added one by one, each for the gain it brings."""
+"""`RCExplainer` (Wang et al. 2022): a policy adds edges one by one, by the gain of each."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cignn._checks import choice
+from cignn._random import RandomState
+from cignn.estimators.classifier import GraphClassifier
 from cignn.explainers.base import EdgeBatch, NetworkExplainer, check_params, frozen
-from cignn.explainers.references import Policy, Problem
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
+from cignn.nn import GraphModel
 
 BEAMS = (1, 2, 4, 8, 16)
+PASSES = 512  # subgraphs that go through the network together
 CELLS = 2**26  # numbers in the policy's largest tensors: bounds the memory of a batch
 
 
 class RCExplainer(NetworkExplainer):
-    """Explain by a policy that adds edges to an empty graph.
+    """RCExplainer: a policy adds edges to an empty graph.
 
-    The reward of an edge is what adding it gains in the log-probability of the class the network predicts for
-    the whole graph. The policy reads the edge, the subgraph so far and the class, and is trained by
-    REINFORCE. Edges weigh by the order in which they come; those left after ``max_edges`` follow by their
-    score.
+    The reward of an edge is the gain in log-probability of the class that the network predicts for the whole
+    graph. The policy reads the edge, the subgraph so far and the class, and is trained by REINFORCE. Edges
+    are weighted by the order in which they are added; those left after ``max_edges`` follow by their score.
 
-    A wider beam never earns less: a search of width B includes those of the widths below it, and of all
-    sequences found the one with the highest reward, the mean over its steps of the log-probability gained so
-    far, is kept.
+    A wider beam never has a lower reward: a search of width B includes those of all smaller widths and keeps
+    the sequence of highest reward, which is the mean over its steps of the log-probability gained so far.
 
     Parameters
     ----------
-    beam : 1 (follow the policy), 2, 4, 8 or 16
-    max_edges : edges added one by one
-    epochs : passes over the graphs of ``fit``; learning_rate : of Adam; hidden : width of the policy;
-        train_batch_size : graphs in a step
-    discount : what a later gain counts for an earlier edge; entropy_weight : keeps the policy curious
-    batch_size : graphs explained at a time
+    beam : {1, 2, 4, 8, 16}, default=1
+        Width of the beam search; 1 follows the policy.
+    max_edges : int, default=20
+        Edges added one by one.
+    epochs : int, default=10
+        Passes over the graphs of ``fit``.
+    learning_rate : float, default=0.003
+        Learning rate of Adam.
+    hidden : int, default=64
+        Width of the policy network.
+    discount : float, default=0.5
+        Factor per step by which later gains count for an earlier edge.
+    entropy_weight : float, default=0.01
+        Weight of the policy's entropy, which keeps it exploring.
+    train_batch_size : int, default=32
+        Graphs in a training step.
+    batch_size : int, default=128
+        Graphs explained at a time.
+    random_state : int, RandomState, Generator or None, default=None
+        Source of all random numbers.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    References
+    ----------
+    Wang et al., "Reinforced causal explainer for graph neural networks", IEEE TPAMI 2022.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.explainers import RCExplainer
+    >>> graphs = make_ba2motifs(8, random_state=0)
+    >>> gnn = make_estimator("gin", epochs=1, random_state=0).fit(graphs)
+    >>> explainer = RCExplainer(epochs=1, max_edges=2, random_state=0).fit(gnn, graphs)
+    >>> explainer.explain(graphs[:2])[0].weights.shape
+    (25, 25)
     """
 
     def __init__(
@@ -51,7 +85,7 @@ class RCExplainer(NetworkExplainer):
         entropy_weight: float = 0.01,
         train_batch_size: int = 32,
         batch_size: int = 128,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
         self.beam = beam
@@ -66,7 +100,7 @@ class RCExplainer(NetworkExplainer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check(self, estimator: Any) -> None:
+    def _check(self, estimator: GraphClassifier) -> None:
         super()._check(estimator)
         whole_numbers = ("max_edges", "epochs", "hidden", "train_batch_size")
         check_params(self, whole_numbers, ("learning_rate",), ("discount", "entropy_weight"))
@@ -83,7 +117,7 @@ class RCExplainer(NetworkExplainer):
         self._descend(self.policy_, len(batches), lambda i, epoch: self._reinforce(batches[i]))
 
     def _reinforce(self, problem: Problem) -> Tensor:
-        """Walk once through every graph by chance; minus the expected return, by its score function."""
+        """Minus the expected return of one random walk per graph, with the gradient of REINFORCE."""
         z = self.policy_.edges(problem)
         chosen = torch.zeros_like(problem.there)
         before = problem.log_prob(self.network_, chosen)
@@ -108,7 +142,7 @@ class RCExplainer(NetworkExplainer):
             future = reward + self.discount * future
             returns.insert(0, future)
         advantage = torch.stack(returns)
-        advantage = advantage - advantage.mean(1, keepdim=True)  # what a graph may expect at this step
+        advantage = advantage - advantage.mean(1, keepdim=True)  # minus the expectation at this step
         advantage = advantage / advantage.std().clamp(min=1e-6)
         gain = torch.stack(choices) * advantage + self.entropy_weight * torch.stack(entropies)
         return -gain.sum(0).mean()
@@ -116,7 +150,7 @@ class RCExplainer(NetworkExplainer):
     # --------------------------------------------------------------- searching
 
     def _explain(self, graphs: GraphSet) -> Explanations:
-        weights: list[Any] = [None] * len(graphs)
+        weights: list[np.ndarray] = [np.empty(0)] * len(graphs)
         batches = self._batches(graphs, self.batch_size, self.beam)
         with frozen(self.network_), torch.no_grad():
             for index in self._track(batches, "explaining", len(batches)):
@@ -145,16 +179,17 @@ class RCExplainer(NetworkExplainer):
         return problem.edges.rank_weights(problem.flat(score))
 
     def _search(self, problem: Problem, z: Tensor, width: int) -> Found:
-        """Beam search: of all ways to go on, the most probable are tried and the most rewarding kept."""
+        """Beam search: of all next edges the most probable are tried and the most rewarding are kept."""
         b, e, _ = z.shape
         device = z.device
         rows = torch.arange(b, device=device)[:, None]
         keys = torch.randint(2**62, (e,), device=device, generator=torch.Generator(device).manual_seed(0))
         empty = problem.log_prob(self.network_, torch.zeros_like(problem.there))
-        place = torch.full((b, width, e), e, device=device)  # when each edge came; e where it did not
+        # the step at which each edge was added; e where it was not
+        place = torch.full((b, width, e), e, device=device)
         path = torch.full((b, width), -torch.inf, device=device)
         path[:, 0] = 0
-        total = path.clone()  # sum over steps of what was gained so far
+        total = path.clone()  # sum over steps of the gain so far
         for step in range(min(self.max_edges, e)):
             free = problem.there[:, None] & (place == e)
             active = (problem.there.sum(1) > step)[:, None]
@@ -181,10 +216,18 @@ class RCExplainer(NetworkExplainer):
 
     # ----------------------------------------------------------------- scoring
 
-    def reward(self, explanations: Explanations) -> Any:
-        """(g,) mean over the first ``max_edges`` edges, heaviest first, of the log-probability gained so far.
+    def reward(self, explanations: Explanations) -> np.ndarray:
+        """Return the reward that the search maximises, for any explanations of the same network.
 
-        What the search maximises, asked again of any explanations of the same network.
+        Parameters
+        ----------
+        explanations : Explanations
+            Explanations by any method.
+
+        Returns
+        -------
+        ndarray of shape (g,)
+            Mean over the top ``max_edges`` edges, in order of weight, of the log-probability gained so far.
         """
         graphs = self._seen(explanations.graphs)
         rewards = torch.empty(len(graphs))
@@ -205,24 +248,24 @@ class RCExplainer(NetworkExplainer):
                 rewards[index] = (total / steps.clamp(min=1)).cpu()
         return rewards.numpy()
 
-    def _problem(self, graphs: GraphSet, index: Any) -> Problem:
+    def _problem(self, graphs: GraphSet, index: np.ndarray) -> Problem:
         return Problem.of(self._edges(graphs, index), self.network_)
 
-    def _batches(self, graphs: GraphSet, size: int, copies: int, shuffle: bool = False) -> list[Any]:
-        """Batches small enough for ``copies`` of the policy's tensors: a beam's states or a walk's steps."""
+    def _batches(self, graphs: GraphSet, size: int, copies: int, shuffle: bool = False) -> list[np.ndarray]:
+        """Batches small enough for ``copies`` of the policy's tensors: for beams and walks."""
         most = CELLS // max(1, int(graphs.n_edges.max()) * self.hidden * copies)
         return graphs.batch_indices(max(1, min(size, most)), shuffle)
 
 
 class Found(NamedTuple):
-    """The best sequence of each graph: reward : (b,); place : (b, E) when each edge came, E if it did not."""
+    """The best sequence of each graph."""
 
-    reward: Tensor
-    place: Tensor
+    reward: Tensor  # (b,)
+    place: Tensor  # (b, E) step at which each edge was added, E where it was not
 
 
 def _seen_before(key: Tensor, reward: Tensor) -> Tensor:
-    """(b, K) bool: the same edges in another order stand in the row with a higher reward, or earlier."""
+    """(b, K) bool: the row has the same edges in another order with a higher reward, or earlier."""
     equal = key[:, :, None] == key[:, None]
     k = key.shape[1]
     earlier = torch.ones(k, k, dtype=torch.bool, device=key.device).tril(-1)
@@ -233,3 +276,85 @@ def _seen_before(key: Tensor, reward: Tensor) -> Tensor:
 
 def _pad(values: Tensor, width: int) -> Tensor:
     return F.pad(values, (0, width - values.shape[1]), value=-torch.inf)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A batch with the edges of each graph in one row, padded to E edges."""
+
+    edges: EdgeBatch
+    there: Tensor  # (b, E) bool, False where padded
+    slot: Tensor  # (e,) position of each edge in its row
+    h: Tensor  # (b, n, d) node embeddings of the whole graphs
+    target: Tensor  # (b,) the class explained
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, edges: EdgeBatch, network: GraphModel) -> Problem:
+        """The problem of explaining the graphs of ``edges``."""
+        counts = torch.as_tensor(edges.counts, device=edges.graph.device)
+        slot = torch.arange(len(edges), device=counts.device) - edges.count(counts.cumsum(0) - counts)
+        there = torch.arange(max(1, int(counts.max())), device=counts.device) < counts[:, None]
+        batch = edges.batch
+        return cls(edges, there, slot, network.embed(batch), network.read(batch).argmax(1))
+
+    def flat(self, rows: Tensor) -> Tensor:
+        """(b, ..., E) → (..., e)."""
+        return rows[self.edges.graph, ..., self.slot].movedim(0, -1)
+
+    def padded(self, flat: Tensor, fill: float) -> Tensor:
+        """(e,) → (b, E)."""
+        rows = flat.new_full(self.there.shape, fill)
+        rows[self.edges.graph, self.slot] = flat
+        return rows
+
+    @torch.no_grad()
+    def log_prob(self, network: GraphModel, chosen: Tensor) -> Tensor:
+        """Log-probability of the target class from the chosen edges: (b, E) → (b,), (b, K, E) → (b, K)."""
+        batch = self.edges.batch
+        if chosen.ndim == 2:
+            return self.log_prob(network, chosen[:, None])[:, 0]
+        masks = self.flat(chosen.float())  # (K, e)
+        out = []
+        for part in masks.split(max(1, PASSES // len(batch))):
+            k = len(part)
+            many = replace(
+                batch,
+                x=batch.x.repeat(k, 1, 1),
+                adj=batch.adj.repeat(k, 1, 1),
+                mask=batch.mask.repeat(k, 1),
+                y=None,
+            )
+            logits = network.read(many, self.edges.dense(part).flatten(0, 1))
+            log_prob = F.log_softmax(logits, 1).view(k, len(batch), -1)
+            index = self.target.expand(k, -1).unsqueeze(-1)
+            out.append(log_prob.gather(2, index).squeeze(-1))
+        return torch.cat(out).T
+
+
+class Policy(nn.Module):
+    """Scores of edges, given the subgraph so far and the class."""
+
+    def __init__(self, n_in: int, n_classes: int, hidden: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(2 * n_in)
+        self.edge = nn.Linear(2 * n_in, hidden)
+        self.own = nn.Linear(hidden, hidden)
+        self.subgraph = nn.Linear(hidden, hidden, bias=False)
+        self.label = nn.Embedding(n_classes, hidden)
+        self.score = nn.Linear(hidden, 1)
+
+    def edges(self, problem: Problem) -> Tensor:
+        """(b, E, d) embeddings of edges, the same from either end."""
+        source, target = problem.edges.ends(problem.h)
+        z = torch.relu(self.edge(self.norm(torch.cat([source + target, source * target], 1))))
+        rows = z.new_zeros(*problem.there.shape, z.shape[1])
+        return rows.index_put((problem.edges.graph, problem.slot), z)
+
+    def scores(self, z: Tensor, chosen: Tensor, target: Tensor) -> Tensor:
+        """Logits of all edges, (b, ..., E); chosen : (b, ..., E), the subgraph so far."""
+        picked = chosen.to(z.dtype).view(len(z), -1, z.shape[1])  # (b, K, E)
+        subgraph = picked @ z / picked.sum(-1, keepdim=True).clamp(min=1)
+        state = self.subgraph(subgraph) + self.label(target)[:, None]  # (b, K, d)
+        out = self.score(torch.relu(self.own(z)[:, None] + state[:, :, None])).squeeze(-1)
+        return out.view(chosen.shape)

@@ -1,6 +1,7 @@
-"""Labelled graphs: `GraphSet` keeps many of them compactly, `GraphBatch` is a dense batch on a device."""
+"""Labelled graphs: `GraphSet` stores many of them compactly, `GraphBatch` is a dense batch on a device."""
 
 from cignn.graphs.graph_batch import GraphBatch
-from cignn.graphs.graph_set import COMMON, MAX_CELLS, EdgeStatistics, Graph, GraphSet
+from cignn.graphs.graph_set import Graph, GraphSet
+from cignn.graphs.storage import EdgeStatistics
 
-__all__ = ["COMMON", "MAX_CELLS", "EdgeStatistics", "Graph", "GraphBatch", "GraphSet"]
+__all__ = ["EdgeStatistics", "Graph", "GraphBatch", "GraphSet"]

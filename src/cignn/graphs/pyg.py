@@ -1,4 +1,4 @@
-"""What a graph set reads of PyTorch Geometric graphs, checked graph by graph."""
+"""Graphs of PyTorch Geometric: checked and read, and written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import torch
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from cignn.graphs.graph_set import Graph
+
 
 class Columns(NamedTuple):
-    """All graphs one behind the other, as `GraphSet.from_edges` takes them."""
+    """All graphs concatenated, as `GraphSet.from_edges` takes them."""
 
     edges: np.ndarray  # (e, 2) node numbers over all graphs
     graph_of_node: np.ndarray  # (nodes,)
@@ -24,7 +26,7 @@ class Columns(NamedTuple):
 
 
 def read_pyg(data: Iterable[Data]) -> Columns:
-    """Check the graphs and put them one behind the other."""
+    """Check the graphs and concatenate them."""
     graphs = _listed(data)
     sizes = np.array([_checked_size(graph, i) for i, graph in enumerate(graphs)])
     offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -38,6 +40,22 @@ def read_pyg(data: Iterable[Data]) -> Columns:
         _stacked(rest["edge_weight"], "edge_weight", [len(pairs) for pairs in edges], "edge"),
         _stacked(rest["edge_truth"], "edge_truth", [len(pairs) for pairs in edges], "edge"),
     )
+
+
+def write_pyg(graph: Graph, edges: np.ndarray, y: Sequence | np.ndarray) -> Data:
+    """Graph with its edges, (e, 2), and its label, (1,), as PyTorch Geometric data."""
+    from torch_geometric.data import Data
+
+    source, target = edges.T
+    index = np.stack([np.concatenate([source, target]), np.concatenate([target, source])])
+    item = Data(x=torch.from_numpy(graph.x), edge_index=torch.from_numpy(index))
+    item.edge_weight = torch.from_numpy(graph.weights[tuple(index)])
+    if graph.y is not None:
+        word = np.asarray(y).dtype.kind not in "biuf"  # which no tensor holds
+        item.y = str(graph.y) if word else torch.as_tensor(y)
+    if graph.edge_truth is not None:
+        item.edge_truth = torch.from_numpy(graph.edge_truth[tuple(index)])
+    return item
 
 
 def _listed(data: Iterable[Data]) -> list[Data]:
@@ -59,7 +77,7 @@ def _listed(data: Iterable[Data]) -> list[Data]:
 
 
 def _checked_size(graph: Data, i: int) -> int:
-    """Return the number of nodes of graph i, whose edges must be its own and stand in both directions."""
+    """Return the number of nodes of graph i, whose edges must join its own nodes and have both directions."""
     from torch_geometric.utils import coalesce, is_undirected
 
     index = graph.edge_index
@@ -77,7 +95,7 @@ def _checked_size(graph: Data, i: int) -> int:
     if index.numel() and (index.min() < 0 or index.max() >= size):
         culprit = int(index.max() if index.max() >= size else index.min())
         raise ValueError(f"edge_index of graph {i} names node {culprit}, it has nodes 0 to {size - 1}.")
-    if not is_undirected(coalesce(index, num_nodes=size), num_nodes=size):  # an edge may stand twice
+    if not is_undirected(coalesce(index, num_nodes=size), num_nodes=size):  # an edge may be listed twice
         raise ValueError(
             f"graph {i} is directed; make it undirected first (torch_geometric.utils.to_undirected)."
         )
@@ -103,7 +121,7 @@ def _array(value: Any) -> np.ndarray:
 def _stacked(
     values: list[np.ndarray] | None, name: str, lengths: Sequence[int], thing: str
 ) -> np.ndarray | None:
-    """All values in a row; every graph has its own number of them, or they would go to other graphs."""
+    """All values concatenated; each graph must have as many as it has edges."""
     if values is None:
         return None
     for i, (value, length) in enumerate(zip(values, lengths, strict=True)):

@@ -1,23 +1,45 @@
-"""How a `GraphSet` keeps its graphs: stacked arrays where nodes are aligned, one edge list for all others.
-
-Whatever comes in is checked here: weights become symmetric float32 without a diagonal, node features
-float32 or bytes, edge truth symmetric.
-"""
+"""Storage of a `GraphSet`: stacked arrays where nodes are aligned, one edge list for all others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-CHUNK = 2**20  # cells of matrices checked at once: bounds the memory beyond the result
-CLOSE = 1e-5  # how far the two directions of an edge may differ, absolutely and relatively
+from cignn._arrays import above_diagonal
+
+# share of graphs that must have an edge for its mean weight to be its centre
+COMMON = 0.9
+Index = slice | Sequence[int] | Sequence[bool] | np.ndarray  # what picks graphs
+
+
+class EdgeStatistics(NamedTuple):
+    """Centre and scale of every edge's weight in an aligned set.
+
+    Parameters
+    ----------
+    centre : ndarray of shape (n, n)
+        The mean weight of an edge that at least nine tenths of the graphs have, and 0 for any other edge,
+        whose presence itself is informative.
+    scale : ndarray of shape (n, n)
+        Root mean square distance of the weights from the centre, 1 where that is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn import GraphSet
+    >>> adj = (1 - np.eye(3)) * np.array([0.5, 0.75, 1.0])[:, None, None]
+    >>> GraphSet.from_arrays(adj, aligned=True).edge_statistics().centre[0].tolist()
+    [0.0, 0.75, 0.75]
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
 
 
 class Stacked(NamedTuple):
-    """Storage of an aligned set. ``x`` may be the very array ``weights``: it is then kept once."""
+    """Storage of an aligned set. ``x`` may be the array ``weights`` itself, which is then stored once."""
 
     weights: np.ndarray  # (g, n, n)
     x: np.ndarray  # (g, n, d)
@@ -41,7 +63,7 @@ class Stacked(NamedTuple):
     def edges(self, i: int) -> np.ndarray:
         """(e, 2) of graph i."""
         n = self.weights.shape[1]
-        present = (self.weights[i] != 0) & _above_diagonal(n)
+        present = (self.weights[i] != 0) & above_diagonal(n)
         return np.stack(np.divmod(np.flatnonzero(present), n), axis=1)  # argwhere is much slower
 
     def values(self, i: int) -> np.ndarray:
@@ -54,28 +76,42 @@ class Stacked(NamedTuple):
         return weights, weights if self.x is self.weights else self.x[index]
 
     def parts(self, i: int) -> list[np.ndarray]:
-        """All that graph i is made of; an array under two names stands here twice."""
+        """The arrays of graph i: weights and features, possibly the same array."""
         weights = self.weights[i]
         return [weights, weights if self.x is self.weights else self.x[i]]
 
     def keep_edges(self, keep: np.ndarray) -> Stacked:
-        """Keep some of all edges, keep : (all edges,) bool, graph by graph; the truth of node pairs stays."""
-        present = (self.weights != 0) & _above_diagonal(self.weights.shape[1])
+        """Keep some edges, keep : (all edges,) bool, graph by graph; the truth of node pairs stays."""
+        present = (self.weights != 0) & above_diagonal(self.weights.shape[1])
         present[present] = keep  # in the order of ``edges``
         present |= present.transpose(0, 2, 1)
         return Stacked(self.weights * present, self.x, self.truth)
 
     def edge_truth(self) -> np.ndarray | None:
-        """(g, n, n), a view that must not be written where the truth is kept once."""
+        """(g, n, n), a read-only view where one truth holds for all graphs."""
         return None if self.truth is None else np.broadcast_to(self.truth, self.weights.shape)
 
     def content(self) -> list[np.ndarray | None]:
-        """Everything, in one form whatever way it is kept."""
+        """Everything, in one form however it is stored."""
         return [self.weights, self.x, self.edge_truth()]
+
+    def edge_statistics(self) -> EdgeStatistics:
+        """Centre and scale of every edge's weight over the graphs."""
+        n = self.weights.shape[1]
+        centre, scale = np.zeros((n, n)), np.ones((n, n))
+        for i in range(n):  # row by row: no second copy of the set
+            row = self.weights[:, i].astype(np.float64)
+            present = row != 0
+            count = present.sum(0)
+            mean = row.sum(0) / np.maximum(count, 1)
+            centre[i] = np.where(count >= COMMON * len(row), mean, 0)
+            spread = np.sqrt((np.square(row - centre[i]) * present).sum(0) / np.maximum(count, 1))
+            scale[i] = np.where(spread > 1e-8, spread, 1)
+        return EdgeStatistics(centre, scale)
 
 
 class Ragged(NamedTuple):
-    """Storage of any other set: graphs one behind the other, each undirected edge once (source < target)."""
+    """Storage of any other set: the graphs concatenated, each undirected edge once (source < target)."""
 
     node_ptr: np.ndarray  # (g + 1,)
     edge_ptr: np.ndarray  # (g + 1,)
@@ -127,12 +163,12 @@ class Ragged(NamedTuple):
         return weights, x
 
     def parts(self, i: int) -> list[np.ndarray]:
-        """All that graph i is made of, in one form whatever way it is kept."""
+        """The arrays of graph i, in one form however they are stored."""
         x = self.x[self.node_ptr[i] : self.node_ptr[i + 1]]
         return [self.edges(i), self.values(i), x.astype(np.float32)]
 
     def keep_edges(self, keep: np.ndarray) -> Ragged:
-        """Keep some of all edges, keep : (all edges,) bool, graph by graph."""
+        """Keep some edges, keep : (all edges,) bool, graph by graph."""
         edge_ptr = np.concatenate([[0], np.cumsum(keep)])[self.edge_ptr]
         weight = None if self.weight is None else self.weight[keep]
         truth = None if self.truth is None else self.truth[keep]
@@ -151,27 +187,21 @@ class Ragged(NamedTuple):
         return np.stack(matrices) if len({len(matrix) for matrix in matrices}) == 1 else matrices
 
     def content(self) -> list[np.ndarray | None]:
-        """Everything, in one form whatever way it is kept."""
+        """Everything, in one form however it is stored."""
         weight = np.ones(len(self.pairs), np.float32) if self.weight is None else self.weight
         return [self.node_ptr, self.edge_ptr, self.pairs, weight, self.x.astype(np.float32), self.truth]
 
 
-@cache
-def _above_diagonal(n: int) -> np.ndarray:
-    """(n, n) bool, True above the diagonal: where each undirected edge stands once."""
-    return np.triu(np.ones((n, n), bool), 1)
-
-
 def _ranges(ptr: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the stretches ptr[i]:ptr[i+1] for i in index, one behind the other, and their own ptr."""
+    """Positions of the ranges ptr[i]:ptr[i+1] for i in index, concatenated, and their own ptr."""
     lengths = (ptr[1:] - ptr[:-1])[index]
     new_ptr = np.concatenate([[0], np.cumsum(lengths)])
     shift = np.repeat(ptr[:-1][index] - new_ptr[:-1], lengths)
     return np.arange(new_ptr[-1]) + shift, new_ptr
 
 
-def positions(key: Any, length: int) -> np.ndarray:
-    """Positions that numpy would pick from ``length`` things: by list, mask, slice or array."""
+def positions(key: Index, length: int) -> np.ndarray:
+    """Positions that numpy would pick from ``length`` items: by list, mask, slice or array."""
     if not isinstance(key, slice):
         key = np.asarray(key)
         key = key if key.size else key.astype(int)  # an empty list picks nothing
@@ -181,183 +211,31 @@ def positions(key: Any, length: int) -> np.ndarray:
     return index
 
 
-# -------------------------------------------------------------------- checking
-
-
-def stack_weights(adj: Sequence | np.ndarray) -> list[np.ndarray] | np.ndarray:
-    """Checked edge weights: (g, n, n) where sizes agree, else a list of (n_i, n_i)."""
-    if not len(adj):
-        raise ValueError("a graph set needs at least one graph, got none.")
-    shapes = [np.shape(matrix) for matrix in adj]
-    for i, shape in enumerate(shapes):
-        if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
-            raise ValueError(f"graph {i} must be a square matrix, got shape {tuple(shape)}.")
-    if len(set(shapes)) > 1:
-        return [_checked_weights(adj[i : i + 1], i, shapes[i][0])[0] for i in range(len(adj))]
-    n = shapes[0][0]
-    out = np.empty((len(adj), n, n), np.float32)
-    step = max(1, CHUNK // n**2)
-    for first in range(0, len(adj), step):
-        out[first : first + step] = _checked_weights(adj[first : first + step], first, n)
-    return out
-
-
-def _checked_weights(matrices: Sequence | np.ndarray, first: int, n: int) -> np.ndarray:
-    """(k, n, n) float32, exactly symmetric, zero diagonal; ``first`` is the number of the first of them."""
-    weights = np.empty((len(matrices), n, n), np.float32)
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
-        for i, matrix in enumerate(matrices):
-            try:
-                numbers = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else _detached(matrix))
-                if numbers.dtype.kind == "c":
-                    raise TypeError
-                weights[i] = numbers
-            except (TypeError, ValueError):
-                raise ValueError(f"graph {first + i} must be a square matrix of numbers.") from None
-    weights[:, np.arange(n), np.arange(n)] = 0  # may be infinite, as Fisher's z is there
-    good = np.isfinite(weights).all((1, 2))
-    if not good.all():
+def select_features(x: np.ndarray, own: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """Columns (..., len(names)) of x : (..., len(own)) in the order of names; absent node labels are 0."""
+    column = {name: k for k, name in enumerate(own)}
+    lacking = [name for name in names if name not in column and not name.startswith("label ")]
+    if lacking:
         raise ValueError(
-            f"graph {first + good.argmin()} has NaN or infinite edge weights; repair or drop it."
+            f"graphs lack the node feature '{lacking[0]}' of the training graphs; pass graphs with the same "
+            "features."
         )
-    turned = weights.swapaxes(1, 2)
-    good = (np.abs(weights - turned) <= CLOSE + CLOSE * np.abs(turned)).all((1, 2))
-    if not good.all():
+    unknown = [name for name in column.keys() - set(names) if x[..., column[name]].any()]
+    if unknown:
+        label = min(unknown).startswith("label ")
+        remedy = "leave out the graphs that have it" if label else "pass graphs with the same features"
         raise ValueError(
-            f"graph {first + good.argmin()} is not symmetric; graphs are undirected, average it with its "
-            "transpose."
+            f"graphs have the node feature '{min(unknown)}', the training graphs do not; {remedy}."
         )
-    return (weights + turned) / 2  # exactly symmetric, so that both directions of an edge exist and agree
+    chosen = np.zeros((*x.shape[:-1], len(names)), x.dtype)
+    for k, name in enumerate(names):
+        if name in column:
+            chosen[..., k] = x[..., column[name]]
+    return chosen
 
 
-def _detached(matrix: Any) -> Any:
-    """A torch tensor without its gradient and off its device; anything else as it is."""
-    return matrix.detach().cpu().to_dense().numpy() if hasattr(matrix, "detach") else matrix
-
-
-def stack_truth(truth: Sequence | np.ndarray, sizes: np.ndarray) -> np.ndarray | list[np.ndarray]:
-    """Checked edge truth: one symmetric bool matrix per graph, (g, n, n) where sizes agree.
-
-    One (n, n) array for all graphs comes back as (1, n, n).
-    """
-    if getattr(truth, "ndim", 3) == 2:
-        truth, sizes = truth[None], sizes[:1]  # type: ignore[call-overload]
-    _match("edge_truth", truth, sizes)
-    matrices = []
-    for i, matrix in enumerate(truth):
-        marked = np.asarray(matrix, bool)
-        if marked.ndim != 2 or marked.shape[0] != marked.shape[1]:
-            raise ValueError(f"edge_truth of graph {i} must be a square matrix, got shape {marked.shape}.")
-        matrices.append(marked | marked.T)  # an edge may be marked in one direction only
-    return np.stack(matrices) if len(set(sizes)) == 1 else matrices
-
-
-def stack_features(x: Sequence | np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """(all nodes, d) float32 features of all graphs, one behind the other."""
-    _match("x", x, sizes)
-    widths = [1 if len(np.shape(rows)) == 1 else np.shape(rows)[-1] for rows in x]
-    if len(set(widths)) > 1:
-        other = next(i for i, width in enumerate(widths) if width != widths[0])
-        raise ValueError(f"graph {other} has {widths[other]} node features, graph 0 has {widths[0]}.")
-    out = np.empty((sizes.sum(), widths[0]), np.float32)
-    start = 0
-    for i, (rows, n) in enumerate(zip(x, sizes, strict=True)):
-        try:
-            with np.errstate(over="ignore"):
-                out[start : start + n] = np.reshape(_detached(rows), (n, widths[0]))
-        except (TypeError, ValueError):
-            raise ValueError(f"node features of graph {i} must be numbers, (nodes, features).") from None
-        start += n
-    check_finite(out, np.repeat(np.arange(len(sizes)), sizes))
-    return out
-
-
-def _match(name: str, values: Sequence | np.ndarray, sizes: np.ndarray) -> None:
-    if not hasattr(values, "__len__"):
-        raise ValueError(f"{name} must have one entry per graph, got {values!r}.")
-    if len(values) != len(sizes):
-        raise ValueError(f"{name} must have one entry per graph ({len(sizes)}), got {len(values)}.")
-    for i, (value, n) in enumerate(zip(values, sizes, strict=True)):
-        if len(value) != n:
-            raise ValueError(f"{name} of graph {i} must have {n} rows, got {len(value)}.")
-
-
-def check_finite(x: np.ndarray, graph: np.ndarray) -> None:
-    """Refuse rows of x that are not finite; graph : (rows,) the graph of each."""
-    bad = ~np.isfinite(x).all(axis=1)
-    if bad.any():
-        raise ValueError(f"graph {graph[bad.argmax()]} has NaN or infinite node features; repair or drop it.")
-
-
-def check_graph_of_node(graph_of_node: np.ndarray) -> None:
-    """Refuse numbers, (nodes,), that are not those of graphs one behind the other."""
-    if len(graph_of_node) == 0:
-        raise ValueError("a graph set needs at least one graph, got none.")
-    steps = np.diff(graph_of_node, prepend=0)
-    if graph_of_node[0] < 0 or steps.min() < 0:
-        raise ValueError("graph_of_node must be sorted and start at 0.")
-    jump = steps > (np.arange(len(steps)) > 0)  # the first node is of graph 0
-    if jump.any():
-        at = jump.argmax()
-        culprit = graph_of_node[at - 1] + 1 if at else 0
-        raise ValueError(f"graph {culprit} has no nodes; graph_of_node must leave no graph without nodes.")
-
-
-def compact(x: np.ndarray) -> np.ndarray:
-    """Keep small whole numbers (one-hot labels, degrees) in a byte, all else in float32."""
-    small = x.astype(np.uint8) if x.size and x.min() >= 0 and x.max() <= 255 else None
-    return small if small is not None and (small == x).all() else x.astype(np.float32)
-
-
-def ragged(
-    edges: np.ndarray,
-    graph_of_node: np.ndarray,
-    x: np.ndarray,
-    edge_weight: np.ndarray | None,
-    edge_truth: np.ndarray | None,
-) -> Ragged:
-    """Sort edges by graph, keep each undirected one once, drop self-loops and zero weights."""
-    node_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph_of_node))])
-    n_nodes, n_graphs = len(graph_of_node), len(node_ptr) - 1
-    if len(edges) and (edges.min() < 0 or edges.max() >= n_nodes):
-        culprit = edges.max() if edges.max() >= n_nodes else edges.min()
-        raise ValueError(f"edges name node {culprit}, there are {n_nodes}.")
-    across = graph_of_node[edges[:, 0]] != graph_of_node[edges[:, 1]]
-    if across.any():
-        source, target = edges[across.argmax()]
-        graphs = graph_of_node[[source, target]]
-        raise ValueError(
-            f"edge {source}–{target} joins two different graphs ({graphs[0]} and {graphs[1]}); "
-            "edges count nodes over all graphs."
-        )
-    weight = np.ones(len(edges)) if edge_weight is None else np.asarray(edge_weight).ravel()
-    with np.errstate(over="ignore"):
-        weight = weight.astype(np.float32)
-    truth = None if edge_truth is None else np.asarray(edge_truth, bool).ravel()
-    for name, column in {"edge_weight": weight, "edge_truth": truth}.items():
-        if column is not None and len(column) != len(edges):
-            raise ValueError(f"{name} must have one entry per edge ({len(edges)}), got {len(column)}.")
-    if not np.isfinite(weight).all():
-        culprit = graph_of_node[edges[(~np.isfinite(weight)).argmax(), 0]]
-        raise ValueError(f"graph {culprit} has NaN or infinite edge weights; repair or drop it.")
-
-    keep = (edges[:, 0] != edges[:, 1]) & (weight != 0)
-    low, high = edges[keep].min(1), edges[keep].max(1)
-    _, first, back = np.unique(low * n_nodes + high, return_index=True, return_inverse=True)
-    weight = weight[keep]
-    clash = ~np.isclose(weight, weight[first][back])
-    if clash.any():
-        source, target = low[clash.argmax()], high[clash.argmax()]
-        culprit = graph_of_node[source]
-        own = f"{source - node_ptr[culprit]}–{target - node_ptr[culprit]}"
-        raise ValueError(
-            f"graph {culprit}: edge {own} has two different weights; graphs are undirected, give both "
-            "directions the same."
-        )
-    low, high, weight = low[first], high[first], weight[first]
-    graph = graph_of_node[low]  # sorted, because nodes are and the keys sort by low
-    pairs = (np.stack([low, high], 1) - node_ptr[graph][:, None]).astype(np.int32)
-    edge_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph, minlength=n_graphs))])
-    if truth is not None:  # marked in one direction is enough
-        truth = np.bincount(back, truth[keep], len(first)) > 0
-    return Ragged(node_ptr, edge_ptr, pairs, None if (weight == 1).all() else weight, compact(x), truth)
+def plain_labels(y: np.ndarray) -> np.ndarray:
+    """Labels in one form for all widths of a number and for all ways to store words."""
+    if y.dtype.kind in "iufb":
+        return y.astype({"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}[y.dtype.kind])
+    return y.astype(str)

@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from cignn._arrays import digest
 from cignn._files import write_text
 from cignn.connectome import Connectivity, ConnectomeGraphs
 from cignn.datasets import Cohort
 from cignn.estimators import make_estimator
 from cignn.evaluation import evaluate
-from cignn.evaluation.methods import digest, plain
+from cignn.evaluation.methods import plain
 from cignn.evaluation.runner import TaskFailedWarning
 from cignn.evaluation.statistics import nemenyi_test
 from cignn.evaluation.store import Store, versions
@@ -251,7 +252,7 @@ def _hsic(estimator: Any, graphs: Any, seed: int, epochs: list[int]) -> list[flo
 def _kept(run: Run, work: Callable[..., list[float]], *args: Any) -> list[float]:
     """Return what ``work`` gives, from disk where it was done before."""
     identity = [arg.digest() if hasattr(arg, "digest") else plain(arg) for arg in args]
-    file = run.store / "curves" / f"{digest(work.__name__, identity, versions()['cignn'])}.json"
+    file = run.store / "curves" / f"{digest(work.__name__, identity, versions()['cignn'], length=32)}.json"
     if file.exists():
         return json.loads(file.read_text())
     value = work(*args)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import above_diagonal, upper_pairs, upper_triangle
 from cignn.evaluation.statistics import critical_difference
 from cignn.report.curves import wilson
 from cignn.report.style import (
@@ -251,20 +252,20 @@ def draw_p_values(
     cells = table.to_numpy(float)
     if list(table.index) != list(table.columns) or len(table) < 2:
         raise ValueError("p_values must have the same methods, at least two, as rows and as columns.")
-    below = np.tril_indices(len(table), -1)
-    if not np.allclose(cells[below], cells.T[below], equal_nan=True):
+    pairs = upper_triangle(cells)
+    if not np.allclose(pairs, upper_triangle(cells.T), equal_nan=True):
         raise ValueError("p_values must be symmetric: the same for a pair in either order.")
-    if not ((cells[below] >= 0) & (cells[below] <= 1)).all():
+    if not ((pairs >= 0) & (pairs <= 1)).all():
         raise ValueError("p_values must lie in [0, 1]; some are missing or outside.")
     names, n = [str(name) for name in table.index], len(table)
     norm, cmap = LogNorm(1e-4, 1, clip=True), cell_colours().reversed()
-    shown = np.where(np.tri(n, k=-1, dtype=bool), np.maximum(cells, 1e-4), np.nan)[1:, :-1]
+    shown = np.where(above_diagonal(n).T, np.maximum(cells, 1e-4), np.nan)[1:, :-1]
     with house_style():
         figure = new_figure(width, width * 0.86 + (0.2 if title else 0))
         ax = figure.add_subplot(label="p-values")
         image = ax.imshow(np.ma.masked_invalid(shown), cmap=cmap, norm=norm)
         size = float(np.clip(72 * 0.58 * width / (n - 1) / 3.6, 3, 6.5))
-        for i, j in zip(*(side.tolist() for side in below), strict=True):
+        for j, i in upper_pairs(n).tolist():
             ink = text_on(cmap(norm(max(cells[i, j], 1e-4))))
             star = stars(cells[i, j], alpha)
             text = f"{_p_text(cells[i, j])}\n{star}" if star else _p_text(cells[i, j])

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from cignn.explanations import NEGLIGIBLE, Explanation, Explanations
+from cignn.explanations import Explanation, Explanations
+from cignn.explanations.explanation_set import NEGLIGIBLE
 from cignn.report.report_data import ReportData
 from cignn.report.style import PAGE, house_style, new_figure, save
 
@@ -283,7 +284,7 @@ def group_of(data: ReportData) -> Group | None:
     """What the graphs of an aligned set share; None where there is no such thing."""
     if not data.graphs.aligned:
         return None
-    edges, weights, present = data.explanations._aligned("a report")
+    edges, weights, present = data.explanations.aligned_weights("a report")
     mean = data.explanations.mean().connectivity
     assert mean is not None  # aligned sets are weighted
     return Group(edges, weights, present, mean)

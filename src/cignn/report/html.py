@@ -7,7 +7,6 @@ lets nothing be fetched.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from cignn import __version__
+from cignn._arrays import sha256
 from cignn._files import write_text
 from cignn.datasets.atlas import SYSTEM_NAMES
 from cignn.evaluation.explanation import explanation_roc_auc
@@ -72,7 +72,7 @@ def render_report(data: ReportData, *, budget: int = BUDGET) -> str:
         return environment.loader.get_source(environment, name)[0]  # type: ignore[union-attr]
 
     script = '"use strict";\n(() => {\n' + "\n".join(source(name) for name in SCRIPTS) + "})();\n"
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    digest = base64.b64encode(bytes.fromhex(sha256(script.encode()))).decode()
     group = group_of(data)
     kept = records(data, group, budget)
     payload = _payload(data, kept.layout, kept.kept) | {

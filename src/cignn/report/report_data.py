@@ -16,6 +16,7 @@ from cignn import __version__
 from cignn._progress import track
 from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.exclusions import exclusion_lines
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.audit import Audit
@@ -181,7 +182,6 @@ def report_of(
     missing: Sequence[MissingTask] = (),
     positive: Any = None,
     class_names: Mapping[Any, str] | None = None,
-    exclusions: Sequence[str] = (),
     title: str | None = None,
     random_state: int = 0,
     verbose: int = 0,
@@ -204,7 +204,6 @@ def report_of(
     missing : tasks of the evaluation without scores; with any, methods are not ranked
     positive : the class, of two, that sensitivity and F1 are of; by default the second in sorted order
     class_names : label → name, for instance ``{0: "TD", 1: "ASD"}``
-    exclusions : lines on who was left out and why
     random_state : of the edges taken away by chance
     verbose : 1 shows a progress bar
     """
@@ -250,7 +249,7 @@ def report_of(
         positive=positive,
         audit=audit,
         demographics=None if cohort is None else cohort.summary(dict(class_names or {})),
-        exclusions=tuple(exclusions),
+        exclusions=() if cohort is None else tuple(exclusion_lines(cohort.exclusions)),
         class_names=dict(class_names or {}),
         colours=_colours(cohort),
         settings=dict(getattr(classifier, "settings_", {})),

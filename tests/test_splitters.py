@@ -8,15 +8,29 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
 
 from cignn import Cohort, GraphSet
+from cignn.connectome import ConnectomeGraphs
 from cignn.datasets import make_spurious_motifs
-from cignn.evaluation import PROTOCOLS, Split, make_protocol
-from cignn.evaluation.protocols import Given, Labels, check_splits, labels_of
+from cignn.estimators import make_estimator
+from cignn.evaluation import (
+    PROTOCOLS,
+    Holdout,
+    KFold,
+    LeaveOneSiteOut,
+    PredefinedGroups,
+    Split,
+    make_protocol,
+)
+from cignn.evaluation.splits import Labels, check_splits, labels_of
+from cignn.evaluation.splitters import Given, Splitter
 
 QUICK: dict[str, dict[str, Any]] = {
-    "holdout": {"repeats": 3},
-    "kfold": {"n_splits": 4, "repeats": 2},
+    "holdout": {"n_repeats": 3},
+    "kfold": {"n_splits": 4, "n_repeats": 2},
     "loso": {},
 }
 
@@ -59,19 +73,19 @@ def test_a_seed_draws_the_same_splits_again_and_others_draw_others(name: str) ->
 
 def test_a_holdout_is_80_10_10_and_stratified() -> None:
     labels = people(n=300)
-    for split in make_protocol("holdout", repeats=4).splits(labels, 0):
+    for split in make_protocol("holdout", n_repeats=4).splits(labels, 0):
         assert [len(part) for part in split[1:]] == [240, 30, 30]
         assert [labels.y[part].sum() for part in split[1:]] == [80, 10, 10]
 
 
 def test_more_repeats_leave_the_first_ones_as_they_were() -> None:
-    few, many = (make_protocol("holdout", repeats=n).splits(people(), 5) for n in (2, 4))
+    few, many = (make_protocol("holdout", n_repeats=n).splits(people(), 5) for n in (2, 4))
     assert [s.digest() for s in few] == [s.digest() for s in many[:2]]
 
 
 def test_folds_test_everybody_once_in_every_repeat() -> None:
     labels = people(scans=2)
-    splits = make_protocol("kfold", n_splits=4, repeats=2).splits(labels, 0)
+    splits = make_protocol("kfold", n_splits=4, n_repeats=2).splits(labels, 0)
     assert [s.name for s in splits] == ["1.1", "1.2", "1.3", "1.4", "2.1", "2.2", "2.3", "2.4"]
     for repeat in (splits[:4], splits[4:]):
         assert sorted(np.concatenate([s.test for s in repeat])) == list(range(len(labels.y)))
@@ -112,7 +126,7 @@ def test_who_was_scanned_at_two_sites_is_not_learnt_from_when_one_is_tested() ->
 
 def test_the_search_of_sites_scores_sites_it_did_not_learn_from() -> None:
     labels = people(n=120, n_sites=10)
-    protocol = make_protocol("loso", inner=3)
+    protocol = make_protocol("loso", n_inner=3)
     inner = protocol.inner_splits(labels, protocol.splits(labels, 0)[0], 0)
     assert len(inner) == 3
     for one in inner:
@@ -132,7 +146,7 @@ def test_splits_of_leaving_a_site_out_do_not_look_at_the_labels_of_the_test_site
 def test_a_set_with_test_graphs_of_its_own_is_tested_on_these() -> None:
     graphs = make_spurious_motifs(90, random_state=0)
     labels = labels_of(graphs)
-    protocol = make_protocol("holdout", repeats=2)
+    protocol = make_protocol("holdout", n_repeats=2)
     splits = [split for seed in (0, 1) for split in protocol.splits(labels, seed)]
     for split in splits:
         check_splits([split], labels)
@@ -154,13 +168,93 @@ def test_a_set_with_test_graphs_of_its_own_is_tested_on_these() -> None:
     assert len(make_protocol("kfold", n_splits=3).splits(labels_of(train), 0)) == 3
 
 
+# ------------------------------------------------------------------ scikit-learn
+
+
+def two_scans(as_cohort: bool) -> Cohort | GraphSet:
+    """24 subjects of three sites, scanned twice."""
+    subject = np.repeat(np.arange(24), 2)
+    rng = np.random.default_rng(0)
+    matrices = np.stack([np.corrcoef(rng.normal(size=(4, 20)) + (i % 2)) for i in subject])
+    names, sites = np.array([f"sub-{i}" for i in subject]), np.array(["a", "b", "c"])[subject // 2 % 3]
+    if as_cohort:
+        return Cohort(matrices=matrices, y=subject % 2, subjects=names, sites=sites)
+    return GraphSet.from_arrays(matrices, y=subject % 2, groups=sites, meta={"subject": names})
+
+
+def parted() -> GraphSet:
+    """Graphs that bring their own training, validation and test graphs."""
+    graphs = make_spurious_motifs(60, random_state=0)
+    groups = np.where(np.arange(len(graphs)) % 5 == 0, "val", graphs.groups)
+    groups = np.where(graphs.groups == "test", "test", groups)
+    return GraphSet.from_arrays([g.weights for g in graphs], y=graphs.y, groups=groups)
+
+
+SPLITTERS: dict[str, tuple[Splitter, Any, int]] = {
+    f"{name} of {kind}": (splitter, two_scans(kind == "cohort"), n)
+    for kind in ("cohort", "graphs")
+    for name, splitter, n in (
+        ("folds", KFold(3), 3),
+        ("repeated folds", KFold(2, n_repeats=2, random_state=7), 4),
+        ("hold-outs", Holdout(n_repeats=2, test_size=0.25), 2),
+        ("sites", LeaveOneSiteOut(), 3),
+    )
+} | {"groups": (PredefinedGroups(), parted(), 1), "hold-outs of groups": (Holdout(3), parted(), 1)}
+
+
+@pytest.mark.parametrize(("splitter", "data", "n"), SPLITTERS.values(), ids=SPLITTERS)
+def test_scikit_learn_takes_every_splitter(splitter: Splitter, data: Any, n: int) -> None:
+    model = make_estimator("lasso", C=1.0)
+    pipe = make_pipeline(ConnectomeGraphs(), model) if isinstance(data, Cohort) else model
+    folds = list(splitter.split(data, data.y))
+    assert len(folds) == splitter.get_n_splits(data, data.y) == n
+    subjects, sites = labels_of(data).subjects, labels_of(data).sites
+    for train, test in folds:
+        assert not set(subjects[train]) & set(subjects[test])
+        if isinstance(splitter, LeaveOneSiteOut):
+            assert len(set(sites[test])) == 1 and not set(sites[train]) & set(sites[test])  # type: ignore[index]
+        if sites is None:
+            assert set(data.groups[test]) == {"test"} and set(data.groups[train]) == {"train", "val"}
+    scores = cross_val_score(pipe, data, data.y, cv=splitter)
+    by_hand = [clone(pipe).fit(data[a], data.y[a]).score(data[b], data.y[b]) for a, b in folds]
+    np.testing.assert_array_equal(scores, by_hand)
+    grid = {"C" if pipe is model else f"{type(model).__name__.lower()}__C": [0.1, 1.0]}
+    assert GridSearchCV(pipe, grid, cv=splitter).fit(data, data.y).n_splits_ == n
+
+
+def test_groups_given_to_scikit_learn_are_subjects_or_sites() -> None:
+    y, groups = np.arange(40) % 2, np.array([f"g{i}" for i in np.arange(40) // 2 % 5])
+    x = np.zeros((40, 3))
+    for train, test in KFold(2).split(x, y, np.arange(40) // 4):
+        assert not set(train // 4) & set(test // 4)
+    tested = [set(groups[test]) for _, test in LeaveOneSiteOut().split(x, y, groups)]
+    assert tested == [{f"g{i}"} for i in range(5)]
+    parts = np.where(np.arange(40) < 30, "train", "test")
+    assert [test.tolist() for _, test in PredefinedGroups().split(x, y, parts)] == [list(range(30, 40))]
+    with pytest.raises(ValueError, match=r"groups must have shape \(40,\), got \(39,\)"):
+        list(KFold(2).split(x, y, groups[1:]))
+    with pytest.raises(ValueError, match=r'predefined groups are "train", "test".*the data have none'):
+        list(PredefinedGroups().split(x, y))
+    with pytest.raises(ValueError, match="how many splits loso makes depends on the data"):
+        LeaveOneSiteOut().get_n_splits()
+    assert KFold(4, n_repeats=2).get_n_splits() == 8 and Holdout(3).get_n_splits() == 3
+    assert "n_splits=4" in repr(KFold(4))
+
+
+def test_the_validation_graphs_that_data_bring_choose_the_epoch() -> None:
+    graphs = parted()
+    for splitter in (Holdout(3), PredefinedGroups()):
+        (split,) = splitter.splits(graphs, 5)
+        assert [set(graphs.groups[part]) for part in split[1:]] == [{"train"}, {"val"}, {"test"}]
+
+
 # ------------------------------------------------------------------------ refusals
 
 
 def test_an_unknown_protocol_is_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"no protocol 'k-fold'; did you mean 'kfold'.*holdout, kfold, loso"):
         make_protocol("k-fold")
-    with pytest.raises(ValueError, match=r"'kfold' has no parameter 'folds'\. There are inner, n_splits"):
+    with pytest.raises(ValueError, match=r"'kfold' has no parameter 'folds'\. There are validation_size"):
         make_protocol("kfold", folds=3)
 
 
@@ -182,9 +276,19 @@ REFUSED: dict[str, tuple[str, dict[str, Any], Labels, str]] = {
         Labels(np.array([0, 0, 1, 0, 0, 1]), np.arange(6).astype(str), np.array(list("aabaab"))),
         "without site 'a' nobody of class 0 is left",
     ),
-    "share": ("holdout", {"test": 1.5}, people(), r"test must lie in \(0, 1\), got 1.5"),
-    "nothing left": ("holdout", {"test": 0.6, "validation": 0.4}, people(), "less than 1, got 0.4 \\+ 0.6"),
-    "repeats": ("kfold", {"repeats": 0}, people(), "repeats must be a whole number of at least 1, got 0"),
+    "share": ("holdout", {"test_size": 1.5}, people(), r"test_size must lie in \(0, 1\), got 1.5"),
+    "nothing left": (
+        "holdout",
+        {"test_size": 0.6, "validation_size": 0.4},
+        people(),
+        "less than 1, got 0.4 \\+ 0.6",
+    ),
+    "n_repeats": (
+        "kfold",
+        {"n_repeats": 0},
+        people(),
+        "n_repeats must be a whole number of at least 1, got 0",
+    ),
     "folds": ("kfold", {"n_splits": 1}, people(), "n_splits must be a whole number of at least 2, got 1"),
 }
 
@@ -213,7 +317,7 @@ def test_as_few_subjects_of_a_class_as_folds_ask_for_are_enough(n_splits: int, s
 def test_three_subjects_of_a_class_are_enough_for_a_holdout(share: float, n: int) -> None:
     y = np.repeat([0, 1], [3, n])
     labels = Labels(y, np.arange(len(y)).astype(str))
-    for split in make_protocol("holdout", test=share, repeats=5).splits(labels, 0):
+    for split in make_protocol("holdout", test_size=share, n_repeats=5).splits(labels, 0):
         assert all(set(y[part]) == {0, 1} for part in split[1:])
 
 

@@ -1,0 +1,40 @@
+"""Draw the connections behind a group's decisions as a ring.
+
+The cohort is simulated: 116 regions of the AAL atlas, of whose connections 30 differ in patients. The figure
+shows the connections that weigh most in the mean over the test subjects; the printed lines say how many of
+them are among the 30. A plain t-test stands beside CI-GNN: where the means of two groups differ, it ranks the
+connections as well as a network does.
+"""
+
+import numpy as np
+from scipy.stats import ttest_ind
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+
+from cignn import CIGNNClassifier
+from cignn.connectome import Connectivity, ConnectomeGraphs
+from cignn.datasets import make_cohort
+from cignn.report import draw_connectogram
+
+cohort = make_cohort(160, n_edges=30, effect=0.35, random_state=0)
+train, test = train_test_split(range(len(cohort)), stratify=cohort.y, random_state=0)
+
+pipe = make_pipeline(
+    Connectivity("correlation", fisher=True),
+    ConnectomeGraphs(),
+    CIGNNClassifier(epochs=15, n_estimators=2, random_state=0),
+)
+pipe.fit(cohort[train], cohort.y[train])
+print(f"accuracy on {len(test)} test subjects: {pipe.score(cohort[test], cohort.y[test]):.2f}")
+
+group = pipe[-1].explain(pipe[:-1].transform(cohort[test])).mean()
+draw_connectogram(group, top=30, title="Connections that weigh most", path="connectogram.png")
+
+upper = np.triu_indices(cohort.n_rois, k=1)
+planted = np.asarray(cohort.edge_truth)[upper]
+vectors = np.stack([one[upper] for one in pipe[0].transform(cohort[train]).matrices])
+patients = cohort.y[train] == 1
+strength = np.abs(ttest_ind(vectors[patients], vectors[~patients]).statistic)
+for name, order in {"CI-GNN": group.weights[upper], "t-test": strength}.items():
+    found = planted[np.argsort(-order)[:30]].sum()
+    print(f"{name}: {found} of its first 30 connections are planted ones")

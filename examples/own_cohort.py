@@ -1,0 +1,41 @@
+"""From files to a report: your own cohort.
+
+A study is a folder with ``participants.tsv`` (one line per subject: id, label and, where known, site, age and
+sex) and ``series/`` with one table per subject, rows for time points and columns for regions. The first part
+writes such a folder with simulated subjects; with data of your own, start at `load_cohort`.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+from cignn import CIGNNClassifier, load_cohort
+from cignn.datasets import make_cohort
+from cignn.estimators import CohortClassifier
+from cignn.evaluation import audit
+from cignn.report import report_of, write_report
+
+study = Path("my_study")
+(study / "series").mkdir(parents=True, exist_ok=True)
+made_up = make_cohort(100, n_rois=30, n_edges=12, effect=0.5, n_sites=2, lengths=(90, 110), random_state=0)
+rows = []
+for i, series in enumerate(made_up.series):
+    name = f"sub-{i + 1:03d}"
+    pd.DataFrame(series).to_csv(study / "series" / f"{name}.tsv", sep="\t", index=False, header=False)
+    person = {column: made_up.covariates[column].iloc[i] for column in ("age", "sex")}
+    label = "patient" if made_up.y[i] else "control"
+    rows.append({"participant_id": name, "label": label, "site": made_up.sites[i], **person})
+pd.DataFrame(rows).to_csv(study / "participants.tsv", sep="\t", index=False)
+
+cohort = load_cohort(study)
+print(cohort.summary())
+print(audit(cohort))  # is there anything else that tells the classes apart?
+
+train, test = train_test_split(range(len(cohort)), stratify=cohort.y, random_state=0)
+model = CohortClassifier(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
+model.fit(cohort[train], cohort.y[train])
+print(f"accuracy on {len(test)} test subjects: {model.score(cohort[test], cohort.y[test]):.2f}")
+
+data = report_of(model, cohort[test], cohort[test], title="My study")
+print("open", write_report("report.html", data))

@@ -1,0 +1,368 @@
+"""`CIGNNSettings`: architecture and training of CI-GNN, and the presets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Any, Self
+
+from cignn import _checks
+from cignn.estimators.settings import is_auto
+
+
+class _Unset(Enum):
+    """The value of a setting that is left to the preset: one object in every copy and process."""
+
+    PRESET = "preset"
+
+    def __repr__(self) -> str:
+        return "<preset>"
+
+
+UNSET: Any = _Unset.PRESET
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class CIGNNSettings(Mapping[str, Any]):
+    """Architecture and training of CI-GNN: what replaces the values of a preset.
+
+    A setting that is not given has the value of the preset that `CIGNNClassifier` uses. Each entry below
+    names the value of the preset "motif" and, in brackets, those of "connectome" and "paper" that differ.
+    As a mapping it holds the settings that are given.
+
+    Parameters
+    ----------
+    encoder : {"gcn", "gin", "gat"}, default="gin" (paper: "gcn")
+        Layers of the encoder.
+    encoder_hidden : sequence of int, default=(64, 64) (connectome: (32,), paper: (128,))
+        Widths of the encoder's layers before the latent variables.
+    encoder_activation : {"relu", "sigmoid"}, default="relu" (paper: "sigmoid")
+        Activation of the encoder.
+    encoder_density : float, "auto" or None, default="auto" (paper: None)
+        Share of strongest edges that the encoder reads. None is all, "auto" a tenth of aligned graphs and all
+        of others: on a complete graph all nodes would get nearly the same embedding.
+    n_causal : int, default=56 (connectome: 128)
+        Dimensions K of the causal latent variables α.
+    n_noncausal : int, default=8
+        Dimensions L of the other latent variables β.
+    initial_noise : float, default=1.0 (connectome: 0.02)
+        Standard deviation of α and β before training.
+    node_vectors : bool, default=False (connectome: True)
+        Whether each node of aligned graphs has a learned vector that is added to its latent variables.
+    separate_products : bool, default=True (paper: False)
+        Whether the reconstructed graph and the subgraph have projections of their own, or share one inner
+        product.
+    mask : {"stochastic", "soft"}, default="stochastic" (paper: "soft")
+        How edges are left out in training: drawn at random, or weighted.
+    temperature : float, default=1.0
+        Temperature of the edge draws of the stochastic mask.
+    keep : float, default=0.1 (connectome: 0.2, paper: 0.5)
+        Share r of edges that the subgraph may keep free of charge.
+    keep_anneal : float, default=0.6 (connectome: 0.0)
+        Share of the classification stage in which the free share falls from 0.9 to `keep`.
+    sparsity_weight : float, default=0.3 (connectome: 1.0, paper: 1.0)
+        Weight of the price of further edges.
+    pricing : {"explained", "fixed"}, default="explained" (connectome: "fixed")
+        Whether the price grows with what the subgraphs explain of the labels, or is fixed.
+    rest_weight : float, default=1.0 (connectome: 0.0, paper: 0.0)
+        Weight of the demand that the edges left out tell nothing about the class.
+    classifier : {"gcn", "gin", "gat"}, default="gin"
+        Layers of the base classifier; not used by the readout "edges".
+    classifier_hidden : sequence of int, default=(64, 64, 64) (paper: (128, 128, 128))
+        Widths of the base classifier's layers.
+    readout : {"sum", "mean", "max", "edges"}, default="sum" (connectome: "edges")
+        How a graph is read. "edges" is for aligned graphs: a perceptron reads the masked edges themselves.
+    head_hidden : sequence of int, default=(64, 32) (connectome: (64,))
+        Widths of the layers behind the readout.
+    dropout : float, default=0.5 (connectome: 0.8)
+        Dropout in these layers.
+    generative_epochs : int, default=0 (paper: 150)
+        Epochs E_GC of the generative stage, which trains the autoencoder alone; counted in `epochs`.
+    train_encoder : bool, default=True (paper: False)
+        Whether the classification stage trains the encoder too.
+    reconstruction : float, default=0.1 (paper: 0.0)
+        Weight of the autoencoder's terms in the classification stage.
+    causal_weight : float, default=0.001
+        Weight λ of the causal terms.
+    causal_effect : {"cmi", "cmi_prediction", "mi", None}, default="cmi"
+        Causal effect that is maximised: I(α; Y | β), I(α; Ŷ | β), I(α; Y) or none.
+    independence : bool, default=True
+        Whether I(α; β) is minimised.
+    renyi_order : float, default=1.01
+        Order of the Rényi entropies, positive and not 1.
+    learning_rate : float, default=0.001 (connectome: 0.0003)
+        Learning rate of Adam.
+    mask_lr_factor : float, default=1.0 (connectome: 30.0)
+        How many times faster the subgraph and the node vectors learn.
+    weight_decay : float, default=0.0 (paper: 0.0005)
+        Weight decay of Adam.
+    batch_size : int, default=32
+        Graphs in a gradient step.
+    ema_decay : float, default=0.99 (paper: 0.0)
+        Decay per step of the running average of the weights, which is what is validated and kept; 0 keeps the
+        weights themselves.
+    choose_by : {"accuracy", "loss"}, default="accuracy" (connectome: "loss")
+        How the epoch is chosen on validation graphs: by accuracy and then by cross-entropy plus price, or by
+        the latter alone.
+    patience : int or None, default=None (connectome: 8)
+        Epochs without a better one after which training ends; None for never.
+
+    See Also
+    --------
+    CIGNNClassifier : The estimator that takes these settings.
+
+    Examples
+    --------
+    >>> from cignn import CIGNNClassifier, CIGNNSettings
+    >>> CIGNNSettings(dropout=0.3, readout="mean")
+    CIGNNSettings(readout='mean', dropout=0.3)
+    >>> CIGNNSettings().dropout
+    <preset>
+    >>> CIGNNSettings.preset("connectome", dropout=0.3).learning_rate
+    0.0003
+    >>> CIGNNClassifier("connectome", settings=CIGNNSettings(dropout=0.3))
+    CIGNNClassifier(preset='connectome', settings=CIGNNSettings(dropout=0.3))
+    """
+
+    encoder: str = UNSET
+    encoder_hidden: Sequence[int] = UNSET
+    encoder_activation: str = UNSET
+    encoder_density: float | str | None = UNSET
+    n_causal: int = UNSET
+    n_noncausal: int = UNSET
+    initial_noise: float = UNSET
+    node_vectors: bool = UNSET
+    separate_products: bool = UNSET
+    mask: str = UNSET
+    temperature: float = UNSET
+    keep: float = UNSET
+    keep_anneal: float = UNSET
+    sparsity_weight: float = UNSET
+    pricing: str = UNSET
+    rest_weight: float = UNSET
+    classifier: str = UNSET
+    classifier_hidden: Sequence[int] = UNSET
+    readout: str = UNSET
+    head_hidden: Sequence[int] = UNSET
+    dropout: float = UNSET
+    generative_epochs: int = UNSET
+    train_encoder: bool = UNSET
+    reconstruction: float = UNSET
+    causal_weight: float = UNSET
+    causal_effect: str | None = UNSET
+    independence: bool = UNSET
+    renyi_order: float = UNSET
+    learning_rate: float = UNSET
+    mask_lr_factor: float = UNSET
+    weight_decay: float = UNSET
+    batch_size: int = UNSET
+    ema_decay: float = UNSET
+    choose_by: str = UNSET
+    patience: int | None = UNSET
+
+    @classmethod
+    def preset(cls, name: str, **values: Any) -> Self:
+        """Return all settings of a preset, some of them replaced.
+
+        Parameters
+        ----------
+        name : {"motif", "connectome", "paper"}
+            Name of the preset.
+        **values : settings
+            Settings that replace those of the preset.
+
+        Returns
+        -------
+        CIGNNSettings
+            An object with every setting given.
+        """
+        return cls(**PRESETS[_checks.choice("preset", name, PRESETS)]).replace(**values)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return every setting, as scikit-learn's estimators do.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Ignored: there are no objects inside.
+
+        Returns
+        -------
+        dict of str to object
+            Value of every setting, ``<preset>`` where it is not given.
+        """
+        return {name: getattr(self, name) for name in SETTINGS}
+
+    def set_params(self, **values: Any) -> Self:
+        """Set settings in place, as scikit-learn's estimators do.
+
+        Parameters
+        ----------
+        **values : settings
+            New values.
+
+        Returns
+        -------
+        CIGNNSettings
+            This object.
+        """
+        check_names(values)
+        for name, value in values.items():
+            setattr(self, name, value)
+        return self
+
+    def replace(self, **values: Any) -> Self:
+        """Return a copy with some settings replaced.
+
+        Parameters
+        ----------
+        **values : settings
+            New values.
+
+        Returns
+        -------
+        CIGNNSettings
+            The copy.
+        """
+        check_names(values)
+        return replace(self, **values)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in SETTINGS or getattr(self, name) is UNSET:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in SETTINGS if getattr(self, name) is not UNSET)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.items())})"
+
+
+SETTINGS = tuple(field.name for field in fields(CIGNNSettings))
+OUTSIDE = ("preset", "epochs", "n_estimators")  # what a preset settles besides, parameters of the estimator
+
+
+def check_names(values: Mapping[str, Any]) -> None:
+    """Refuse names that are no settings of CI-GNN."""
+    for name in values:
+        if name in OUTSIDE:
+            raise ValueError(f"{name} is a parameter of CIGNNClassifier itself, not one of its settings.")
+        if name not in SETTINGS:
+            raise ValueError(f"CI-GNN has no setting {name!r}{_checks.nearest(name, SETTINGS)}")
+
+
+_MOTIF = CIGNNSettings(
+    encoder="gin",
+    encoder_hidden=(64, 64),
+    encoder_activation="relu",
+    encoder_density="auto",
+    n_causal=56,
+    n_noncausal=8,
+    initial_noise=1.0,
+    node_vectors=False,
+    separate_products=True,
+    mask="stochastic",
+    temperature=1.0,
+    keep=0.1,
+    keep_anneal=0.6,
+    sparsity_weight=0.3,
+    pricing="explained",
+    rest_weight=1.0,
+    classifier="gin",
+    classifier_hidden=(64, 64, 64),
+    readout="sum",
+    head_hidden=(64, 32),
+    dropout=0.5,
+    generative_epochs=0,
+    train_encoder=True,
+    reconstruction=0.1,
+    causal_weight=1e-3,
+    causal_effect="cmi",
+    independence=True,
+    renyi_order=1.01,
+    learning_rate=1e-3,
+    mask_lr_factor=1.0,
+    weight_decay=0.0,
+    batch_size=32,
+    ema_decay=0.99,
+    choose_by="accuracy",
+    patience=None,
+)
+PRESETS: dict[str, CIGNNSettings] = {
+    "motif": _MOTIF,
+    "connectome": _MOTIF.replace(
+        encoder_hidden=(32,),
+        n_causal=128,
+        initial_noise=0.02,
+        node_vectors=True,
+        keep=0.2,
+        keep_anneal=0.0,
+        sparsity_weight=1.0,
+        pricing="fixed",
+        rest_weight=0.0,
+        readout="edges",
+        head_hidden=(64,),
+        dropout=0.8,
+        learning_rate=3e-4,
+        mask_lr_factor=30.0,
+        choose_by="loss",
+        patience=8,
+    ),
+    # Section "Implementation details" and table "Architecture of CI-GNN"
+    "paper": _MOTIF.replace(
+        encoder="gcn",
+        encoder_hidden=(128,),
+        encoder_activation="sigmoid",
+        encoder_density=None,
+        separate_products=False,
+        mask="soft",
+        keep=0.5,
+        sparsity_weight=1.0,
+        rest_weight=0.0,
+        classifier_hidden=(128, 128, 128),
+        generative_epochs=150,
+        train_encoder=False,
+        reconstruction=0.0,
+        weight_decay=5e-4,
+        ema_decay=0.0,
+    ),
+}
+# what "auto" means of these parameters of the estimator, by preset
+EPOCHS: dict[str, int | str] = {"motif": "auto", "connectome": 60, "paper": 450}
+N_ESTIMATORS = {"motif": 1, "connectome": 5, "paper": 1}
+
+
+def as_settings(given: Mapping[str, Any] | None) -> CIGNNSettings:
+    """Return the settings that a mapping, or None, stands for; refuse anything else."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(
+            'settings must be a CIGNNSettings, a mapping such as {"dropout": 0.3} or None, got '
+            f"{_checks.shown(given)}."
+        )
+    check_names(given or {})
+    return CIGNNSettings(**(given or {}))
+
+
+def with_settings_inside(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Move settings that stand among the parameters of `CIGNNClassifier` into its parameter ``settings``."""
+    direct = {name: value for name, value in params.items() if name in SETTINGS}
+    rest = {name: value for name, value in params.items() if name not in SETTINGS}
+    return rest | {"settings": as_settings(rest.get("settings")).replace(**direct)} if direct else rest
+
+
+def resolve(params: Mapping[str, Any], aligned: bool) -> dict[str, Any]:
+    """Return every setting, ``preset``, ``epochs`` and ``n_estimators``, "auto" replaced by the preset's.
+
+    aligned : whether the graphs are, and have pairs of nodes: the preset "auto" is then "connectome".
+    """
+    name = _checks.choice("preset", params["preset"], ("auto", *PRESETS))
+    if name == "auto":
+        name = "connectome" if aligned else "motif"
+    usual = {"epochs": EPOCHS[name], "n_estimators": N_ESTIMATORS[name]}
+    outside = {key: value if is_auto(params[key]) else params[key] for key, value in usual.items()}
+    return {"preset": name, **outside, **PRESETS[name], **as_settings(params["settings"])}
