@@ -231,7 +231,7 @@ class CIGNNClassifier(ExplainingClassifier):
         _check_numbers(settings)
         return settings
 
-    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:
+    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> CIGNN:
         return CIGNN(
             n_features,
             n_classes,
