@@ -78,7 +78,7 @@ def simulated(seed: int, params: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "200 ROIs": {"n_rois": 200, "effect": 0.15},
         "site confounded": {"n_rois": 116, "effect": 0.15, "site_effect": 0.15, "confounded": 0.8},
     }.items():
-        cohort = make_cohort(500, kind="matrices", random_state=seed, **settings)  # type: ignore[arg-type]
+        cohort = make_cohort(500, data="matrices", random_state=seed, **settings)  # type: ignore[arg-type]
         steps: list[Any] = [ComBat(covariates=(), keep_label=True)] if "site_effect" in settings else []
         yield known({"data": name, "effect": settings["effect"]}, cohort, seed, params, steps)
 

@@ -30,7 +30,7 @@ from benchmarks.accuracy import split
 from cignn import Explanations, GraphSet
 from cignn.datasets import load_ba2motifs, make_ba2motifs, make_cohort, make_spurious_motifs
 from cignn.estimators import ESTIMATORS, NeuralGraphClassifier, make_estimator
-from cignn.estimators.base import resolve_device
+from cignn.estimators.training import resolve_device
 from cignn.evaluation import (
     characterisation_score,
     classification_scores,
@@ -82,7 +82,7 @@ QUICK: dict[str, dict[str, Any]] = {
 def planted_cohort(quick: bool, seed: int) -> GraphSet:
     """Brain graphs with every connection an edge, 40 of them planted: a new cohort for every seed."""
     size = {"n_subjects": 40, "n_rois": 20, "n_edges": 8} if quick else {"n_subjects": 600}
-    cohort = make_cohort(kind="matrices", random_state=seed, **size)
+    cohort = make_cohort(data="matrices", random_state=seed, **size)
     return GraphSet.from_arrays(cohort.matrices, y=cohort.y, edge_truth=cohort.edge_truth, aligned=True)
 
 

@@ -26,7 +26,7 @@ STRENGTHS = [0.0, -2.0, -3.5, -0.5, -1.5, -4.0, -1.0, -3.0, -2.5]  # in no order
 
 def brain_explanations() -> Explanations:
     """Explanations of a simulated cohort in which planted edges weigh more in patients (y = 1)."""
-    cohort = make_cohort(40, n_edges=50, kind="matrices", random_state=0)
+    cohort = make_cohort(40, n_edges=50, data="matrices", random_state=0)
     graphs = ConnectomeGraphs(density=0.3).fit_transform(cohort)
     rng = np.random.default_rng(0)
     weights = []

@@ -11,8 +11,8 @@ import pytest
 from cignn import Cohort
 from cignn.datasets import load_abide, make_cohort
 from cignn.datasets.likeness import near_identical_pairs
-from cignn.evaluation import Audit, audit, brief, evaluate
-from cignn.evaluation.audit import SEVERITIES
+from cignn.evaluation import Audit, audit, evaluate
+from cignn.evaluation.findings import SEVERITIES, brief
 from cignn.evaluation.probes import coded, label_from
 
 pytestmark = pytest.mark.medium
@@ -34,7 +34,7 @@ def flagged(found: Audit) -> set[str]:
 @pytest.mark.parametrize("kind", ["series", "matrices"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_clean_cohort_passes(kind: str, seed: int) -> None:
-    found = audit(small(seed, kind=kind))
+    found = audit(small(seed, data=kind))
     assert flagged(found) == set()
     assert brief(found) == ""
     assert found.worst in ("fine", "unknown")
@@ -123,7 +123,7 @@ def test_a_site_with_one_class_is_named() -> None:
 @pytest.mark.parametrize("kind", ["series", "matrices"])
 @pytest.mark.parametrize("n_rois", [8, 30])
 def test_copies_are_found_and_nobody_else(kind: str, n_rois: int) -> None:
-    cohort = make_cohort(100, n_rois, n_edges=3, kind=kind, lengths=(60, 90), random_state=1)
+    cohort = make_cohort(100, n_rois, n_edges=3, data=kind, lengths=(60, 90), random_state=1)
     twice = cohort[np.r_[:100, 3, 40]]._with(subjects=[f"s{i}" for i in range(102)])
     finding = audit(twice)["near-identical subjects"]
     assert finding.severity == "serious"
@@ -184,7 +184,7 @@ def test_rois_without_signal_are_counted_and_compared_with_the_label() -> None:
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
 def test_rois_without_signal_are_seen_in_matrices_too(value: float) -> None:
-    cohort = small(kind="matrices")
+    cohort = small(data="matrices")
     cohort.matrices[5, 3, :] = cohort.matrices[5, :, 3] = value
     cohort.matrices[5, 3, 3] = 1
     finding = audit(cohort)["ROIs without signal"]
@@ -195,7 +195,7 @@ def test_rois_without_signal_are_seen_in_matrices_too(value: float) -> None:
 @pytest.mark.parametrize("kind", ["series", "matrices"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_values_that_are_no_numbers_are_a_finding(kind: str, value: float) -> None:
-    cohort = make_cohort(40, 8, n_edges=3, kind=kind, lengths=(60, 90), random_state=1)
+    cohort = make_cohort(40, 8, n_edges=3, data=kind, lengths=(60, 90), random_state=1)
     name = "NaN or infinite values"
     assert audit(cohort)[name].severity == "fine"
     for i in (3, 7):
@@ -206,7 +206,7 @@ def test_values_that_are_no_numbers_are_a_finding(kind: str, value: float) -> No
 
 
 def test_the_diagonal_of_matrices_is_nobodys_value() -> None:
-    cohort = make_cohort(40, 8, n_edges=3, kind="matrices", random_state=1)
+    cohort = make_cohort(40, 8, n_edges=3, data="matrices", random_state=1)
     cohort.matrices[:, range(8), range(8)] = np.inf
     assert audit(cohort)["NaN or infinite values"].severity == "fine"
 
@@ -318,7 +318,7 @@ def test_abide_holds_scans_that_stand_under_two_names(real_data: Any) -> None:
 
 
 def test_a_subject_with_two_scans_counts_once() -> None:
-    one = make_cohort(40, 12, n_edges=0, n_sites=2, kind="matrices", random_state=0)
+    one = make_cohort(40, 12, n_edges=0, n_sites=2, data="matrices", random_state=0)
     rng = np.random.default_rng(0)
     twice = np.repeat(np.arange(40), 2)
     noisy = np.asarray(one.matrices)[twice]

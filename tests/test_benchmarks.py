@@ -55,7 +55,7 @@ def test_settings_are_chosen_by_validation_scores_alone() -> None:
 
 
 def test_a_search_takes_the_setting_that_is_best_on_inner_folds() -> None:
-    cohort = make_cohort(60, n_rois=12, effect=1.0, kind="matrices", random_state=0)
+    cohort = make_cohort(60, n_rois=12, effect=1.0, data="matrices", random_state=0)
     graphs = ConnectomeGraphs().fit_transform(cohort)
     params = {"epochs": 8, "encoder_hidden": [4], "n_causal": 4}
     grid = {"learning_rate": [1e-9, 1e-2]}  # with the first nothing is learnt

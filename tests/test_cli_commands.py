@@ -17,12 +17,13 @@ import pytest
 from typer.testing import CliRunner
 
 from cignn import load_cohort, load_model, report
+from cignn._errors import Option
 from cignn.cli import app
 from cignn.cli.explain import draw, file_names
+from cignn.cli.options import as_flag
 from cignn.cli.report import _evaluated
 from cignn.cli.settings import as_value, to_toml
-from cignn.cli.wording import as_options
-from cignn.datasets import aal116, make_ba2motifs, make_cohort
+from cignn.datasets import DataError, aal116, make_ba2motifs, make_cohort
 from cignn.estimators import GNNClassifier
 from cignn.evaluation import Store, runner
 from cignn.evaluation.tasks import Outcome, Task
@@ -322,7 +323,7 @@ def test_the_report_of_graphs_scores_those_not_trained_on(call: Call, here: Path
 
 
 def test_labels_of_another_name_are_read_wherever_they_are(call: Call, here: Path) -> None:
-    cohort = make_cohort(24, 8, kind="matrices", n_edges=4, effect=0.8, random_state=0)
+    cohort = make_cohort(24, 8, data="matrices", n_edges=4, effect=0.8, random_state=0)
     np.savez("own.npz", matrices=cohort.matrices, diag=cohort.y)
     np.savez("new.npz", matrices=cohort.matrices)
     words = "fit own.npz --label diag --out own_model --hold-out 0.5 --method lasso --json"
@@ -575,7 +576,8 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
         "--load",
         "short_series=drop_subject",
     )
-    assert result.code == 0 and "dropped" in result.err and "dropped" in (here / "r5.html").read_text()
+    told = "left out (short_series): "
+    assert result.code == 0 and told in result.err and told in (here / "r5.html").read_text()
     result = call("report", "svm", "--out", "r4.html")
     assert result.code == 2 and "fit one such as ci-gnn" in result.err
 
@@ -617,31 +619,43 @@ BAD = {
     "too many folds": ("evaluate my_study --protocol kfold --folds 30", "lower --folds, "),
     "short series": ("fit my_study --load min_length=55", "pass --load short_series=drop_subject or keep."),
     "a site never seen": ("predict svm elsewhere", "fit with --unseen-sites pass to leave them"),
-    "ages that are missing": ("fit ageless --combat", "pass --missing-covariates mean, or leave age out of"),
+    "ages that are missing": (
+        "fit ageless --combat",
+        "pass --missing-covariates mean, or leave age out of --covariates",
+    ),
     "no arguments": ("fit", "Missing argument"),
 }
 
 
-@pytest.mark.parametrize(
-    ("python", "command"),
-    [
-        ('pass constant_rois="drop_subject", "drop_roi" or "zero".',
-         "pass --load constant_rois=drop_subject, drop_roi or zero."),
-        ('pass transpose=True, or mixed_rois="drop_subject", or give n_rois= another.',
-         "pass --load transpose=true, or --load mixed_rois=drop_subject, or give --load n_rois= another."),
-        ("name the column of the labels with label=, or pass label=None.",
-         "name the column of the labels with --label."),
-        ("fisher=True needs correlations; use kind='correlation' or 'partial', got 'tangent'.",
-         "--fisher needs correlations; use --connectivity correlation or partial, got 'tangent'."),
-        ("pass kind='series' or kind='matrices'.", "pass --load kind=series or --load kind=matrices."),
-        ("kfold with n_splits=5 needs", "kfold with --folds 5 needs"),
-        ("choose others with covariates=(…), or keep none with covariates=().",
-         "choose others with --covariates, or keep none with --covariates none."),
-        ("class 'kind' of the missing label is 2.", "class 'kind' of the missing label is 2."),
-    ],
-)  # fmt: skip
-def test_advice_is_given_in_options(python: str, command: str) -> None:
-    assert as_options(python) == command
+OPTIONS = [
+    (Option("constant_rois", ("drop_subject", "zero")), 'constant_rois="drop_subject" or "zero"',
+     "--load constant_rois=drop_subject or zero"),
+    (Option("transpose", (True,)), "transpose=True", "--load transpose=true"),
+    (Option("n_rois"), "n_rois", "--load n_rois"),
+    (Option("label"), "label", "--label"),
+    (Option("label", (None,)), "label=None", None),
+    (Option("unseen", ("pass",), step="ComBat"), 'unseen="pass"', "--unseen-sites pass"),
+    (Option("missing", ("mean",), step="ComBat"), 'missing="mean"', "--missing-covariates mean"),
+    (Option("missing", ("drop_subject",)), 'missing="drop_subject"', "--load missing=drop_subject"),
+    (Option("covariates", ((),), step="ComBat"), "covariates=()", "--covariates none"),
+    (Option("n_splits", step="kfold"), "n_splits", "--folds"),
+    (Option("asymmetric", ("symmetrise",), step="check_cohort"),
+     'check_cohort(cohort, asymmetric="symmetrise")', "--load asymmetric=symmetrise"),
+    (Option("extract"), "extract", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "python", "flag"), OPTIONS, ids=lambda value: str(value)[:30])
+def test_advice_is_given_in_options(option: Option, python: str, flag: str | None) -> None:
+    error = DataError("a is wrong", options=[option], remedy="correct it")
+    assert str(error) == f"a is wrong; pass {python}, or correct it."
+    advice = "" if flag is None else f"pass {flag}, or "
+    assert error.described(as_flag) == f"a is wrong; {advice}correct it."
+
+
+def test_fisher_needs_correlations(call: Call, here: Path) -> None:
+    result = call("fit", "my_study", "--fisher", "--connectivity", "tangent")
+    assert result.code == 2 and "'--fisher': needs correlations; use --connectivity cor" in result.err
 
 
 def test_missing_covariates_can_be_taken_as_the_mean(call: Call, here: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from scipy.io import savemat
 
 from cignn import Cohort, load_cohort
-from cignn.datasets import Atlas, check_cohort, make_cohort
+from cignn.datasets import Atlas, DataError, check_cohort, make_cohort
+from cignn.datasets.exclusions import exclusion_lines
 from cignn.datasets.roi_files import read_roi_file
 from cignn.estimators.classifier import class_codes
 
@@ -408,7 +410,9 @@ def test_sites_that_are_missing(tmp_path: Path) -> None:
 def test_several_files_of_a_subject_are_its_scans(tmp_path: Path) -> None:
     write_study(tmp_path)
     np.save(tmp_path / "series" / "sub-002_run-2.npy", values(20))
-    with pytest.raises(ValueError, match=r'more than one file for sub-002.*, or "keep" where they are scans'):
+    with pytest.raises(
+        ValueError, match=r'more than one file for sub-002.*, or pass duplicates="keep" where they are scans'
+    ):
         load_cohort(tmp_path)
     got = load_cohort(tmp_path, duplicates="keep")
     assert got.subjects.tolist() == [f"sub-{i:03d}" for i in [0, 1, 2, 2, *range(3, N)]]
@@ -435,7 +439,9 @@ def test_lines_of_a_subject_find_their_scans(tmp_path: Path, written: list[str])
     write_study(tmp_path, frame.drop(columns="session_id"), n=0)
     with pytest.raises(ValueError, match=r"more than one line for sub-001_ses-1.*by a column session or run"):
         load_cohort(tmp_path, duplicates="keep")
-    with pytest.raises(ValueError, match=r'the same id stands more than once for sub-001.*, or "keep" where'):
+    with pytest.raises(
+        ValueError, match=r'the same id stands more than once for sub-001.*, or pass duplicates="keep" where'
+    ):
         load_cohort(tmp_path)
 
 
@@ -453,7 +459,8 @@ def test_another_table_and_turned_files(tmp_path: Path) -> None:
     for i in range(N):
         np.save(tmp_path / "series" / f"sub-{i:03d}.npy", values(0).T)
     with pytest.raises(
-        ValueError, match=r"the shortest 6 \(if the files hold .*6×40: transpose=True\); pass"
+        ValueError,
+        match=r"the shortest 6 with 40 ROIs; pass .* transpose=True if the files hold ROIs × time points",
     ):
         load_cohort(tmp_path, participants=tmp_path / "people.tsv", duplicates="keep")
     for i in range(N):
@@ -499,7 +506,7 @@ def test_turned_series_of_one_length_are_noticed(tmp_path: Path, where: str) -> 
 
     assert load_cohort(save(turned=False)).n_rois == 40
     with pytest.raises(
-        ValueError, match=r"of 40×60 look like ROIs × time points .* pass transpose=True, or n_rois=60"
+        ValueError, match=r"of 40×60 look like ROIs × time points .* pass transpose=True .*or pass n_rois=60"
     ):
         load_cohort(save(turned=True))
     assert load_cohort(save(turned=True), n_rois=60).n_rois == 60  # the caller knows
@@ -520,7 +527,7 @@ def test_matrices_among_series_are_refused(tmp_path: Path) -> None:
     write_study(tmp_path, n=0)
     for i in range(N):
         np.save(tmp_path / "series" / f"sub-{i:03d}.npy", np.corrcoef(slow_series(i), rowvar=False))
-    with pytest.raises(ValueError, match="symmetric tables of 40×40: connectivity goes into matrices/"):
+    with pytest.raises(ValueError, match="symmetric tables of 40×40; put connectivity into matrices/"):
         load_cohort(tmp_path)
 
 
@@ -529,8 +536,8 @@ def test_options_that_a_file_cannot_meet(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", series=stacked, lengths=[40, 41, 42, 43], label=[0, 1, 0, 1])
     for wrong, words in (
         ({"n_rois": 7}, "n_rois is 7, the file has 6"),
-        ({"kind": "matrices"}, "holds no matrices"),
-        ({"transpose": True}, r"transpose=True is for series \(subjects, ROIs, time points\)"),
+        ({"data": "matrices"}, "holds no matrices"),
+        ({"transpose": True}, r"only series \(subjects, ROIs, time points\) can be"),
     ):
         with pytest.raises(ValueError, match=words):
             load_cohort(tmp_path / "a.npz", **wrong)
@@ -631,6 +638,92 @@ def test_bad_cohorts(tmp_path: Path, case: str) -> None:
         assert all(np.isfinite(one).all() for one in got.series)
 
 
+FACTS = {  # the option, who, and what was found
+    "nan": ("non_finite", ["sub-003"], []),
+    "constant": ("constant_rois", ["sub-003"], ["ROI-002", "ROI-005"]),
+    "short": ("short_series", ["sub-003"], [12]),
+    "mixed": ("mixed_rois", ["sub-003"], ["43×4"]),
+    "no label": ("missing_labels", ["sub-000"], []),
+    "no site": ("missing_sites", ["sub-000", "sub-001"], []),
+    "one class": ("one_class", IDS, ["x"]),
+    "data twice": ("duplicates", ["sub-005"], ["sub-001 = sub-005"]),
+    "no file": ("missing", ["sub-002"], []),
+    "two files": ("duplicates", ["sub-002"], ["sub-002.npy", "sub-002_b.npy"]),
+}
+
+
+@pytest.mark.parametrize("case", FACTS)
+def test_errors_carry_their_facts(tmp_path: Path, case: str) -> None:
+    ruin, _, remedies = BAD[case]
+    ruin(write_study(tmp_path))
+    with pytest.raises(DataError) as caught:
+        load_cohort(tmp_path)
+    error = pickle.loads(pickle.dumps(caught.value))  # from another process
+    option, subjects, found = FACTS[case]
+    assert error.options[0].name == option and list(error.subjects) == subjects
+    assert [value for value in error.values if value in found] == found
+    given = [value for remedy in remedies for name, value in options(remedy).items() if name == option]
+    assert set(given) <= {value for one in error.options for value in one.values}
+    assert str(error) == str(caught.value) and str(error).startswith(error.source)
+
+
+def test_several_problems_are_one_error_with_all_facts() -> None:
+    made = make_cohort(8, 8, n_edges=2, random_state=0)
+    made.series[2][:, 3] = 1.0
+    made.series[4][0, 0] = np.nan
+    with pytest.raises(DataError) as caught:
+        check_cohort(made)
+    error = caught.value
+    assert error.subjects == ("sub-0005", "sub-0003") and len(error.errors) == 2
+    assert [one.options[0].name for one in error.errors] == ["non_finite", "constant_rois"]
+    assert str(error).split("\n") == [str(one) for one in error.errors]
+    assert [str(one).split(": ")[0] for one in error.at("a.npz").errors] == ["a.npz", "a.npz"]
+
+
+LEFT_OUT = {  # remedy: who, and why
+    "nan": ("non_finite=drop_subject", ["sub-003"], "NaN or infinite values"),
+    "constant": ("constant_rois=drop_subject", ["sub-003"], "2 constant ROIs"),
+    "short": ("short_series=drop_subject", ["sub-003"], "12 time points"),
+    "mixed": ("mixed_rois=drop_subject", ["sub-003"], "43×4"),
+    "no label": ("missing_labels=drop_subject", ["sub-000"], "no label"),
+    "no site": ("missing_sites=drop_subject", ["sub-000", "sub-001"], "no site"),
+    "data twice": ("duplicates=keep_first", ["sub-005"], "same data as sub-001"),
+    "no file": ("missing=drop_subject", ["sub-002"], "no file in series/"),
+    "no line": ("missing=drop_subject", [f"{name}.npy" for name in IDS[4:]], "no line in the table"),
+    "two files": ("duplicates=keep_first", ["sub-002"], "file sub-002_b.npy"),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_exclusions_are_data(tmp_path: Path, case: str) -> None:
+    remedy, subjects, why = LEFT_OUT[case]
+    BAD[case][0](write_study(tmp_path))
+    got = load_cohort(tmp_path, **options(remedy)).exclusions
+    assert got["subject"].tolist() == subjects and set(got["detail"]) == {why}
+    assert set(got["reason"]) == {remedy.split("=")[0]} and not got["roi"].any()
+
+
+def test_exclusions_survive(tmp_path: Path) -> None:
+    made = make_cohort(12, 8, n_edges=2, random_state=0)
+    assert made.exclusions.empty and check_cohort(made).exclusions.empty
+    made.series[2][:, 3] = made.series[5][:, 4] = 1.0
+    made.series[4][0, 0] = np.nan
+    part = check_cohort(made, constant_rois="drop_roi", non_finite="drop_subject")
+    want = [("sub-0005", "", "non_finite"), *(("", made.roi_names[i], "constant_rois") for i in (3, 4))]
+    assert list(part.exclusions[["subject", "roi", "reason"]].itertuples(index=False, name=None)) == want
+    part.series[0][:, 1] = 0.0
+    part = check_cohort(part, constant_rois="drop_subject")
+    assert part.exclusions["subject"].tolist() == ["sub-0005", "", "", "sub-0001"]
+    again = load_cohort(part.save(tmp_path / "cohort.npz"))
+    sparse = part.with_matrices(np.zeros((len(part), 6, 6)))
+    for one in (again, part[:3], part[[0, 2]], part.with_y(None), sparse, pickle.loads(pickle.dumps(part))):
+        pd.testing.assert_frame_equal(one.exclusions, part.exclusions)
+    assert part.digest() == again.digest() == part._with(exclusions=None).digest()
+    lines = exclusion_lines(part.exclusions)
+    assert lines[0] == "left out (non_finite): sub-0005: NaN or infinite values"
+    assert lines[1].startswith("left out of everyone (constant_rois): ") and "sub-0001" in lines[2]
+
+
 def test_what_repairs_do(tmp_path: Path) -> None:
     write_study(tmp_path)
     spoil(3, put(np.nan, 5, 2))(tmp_path)
@@ -720,18 +813,17 @@ def test_dropped_rois_take_their_truth_along() -> None:
             "constant_rois must be one of raise, drop_subject, drop_roi, zero, got",
         ),
         ({"min_length": 1}, "min_length must be a whole number of at least 2"),
-        ({"kind": "graphs"}, "kind must be series or matrices"),
+        ({"data": "graphs"}, "data must be series or matrices"),
         ({"label": "diagnosis"}, "has no column 'diagnosis', got participant_id, label.*label=None"),
-        ({"kind": "matrices"}, "has no folder matrices/ with one file"),
+        ({"data": "matrices"}, "has no folder matrices/ with one file"),
     ],
 )
 def test_wrong_options(tmp_path: Path, wrong: dict, words: str) -> None:
     write_study(tmp_path)
     with pytest.raises(ValueError, match=words):
         load_cohort(tmp_path, **wrong)
-    for ask in (load_cohort, lambda path, **options: check_cohort(load_cohort(path), **options)):
-        with pytest.raises(TypeError, match="no option 'constant_roi'; did you mean 'constant_rois'"):
-            ask(tmp_path, constant_roi="zero")
+    with pytest.raises(TypeError, match="no option 'constant_roi'; did you mean 'constant_rois'"):
+        load_cohort(tmp_path, constant_roi="zero")
 
 
 def test_folders_that_are_no_cohort(tmp_path: Path) -> None:
@@ -741,9 +833,9 @@ def test_folders_that_are_no_cohort(tmp_path: Path) -> None:
         load_cohort(tmp_path)
     write_study(tmp_path)
     write_study(tmp_path, kind="matrices")
-    with pytest.raises(ValueError, match="both series/ and matrices/; pass kind="):
+    with pytest.raises(ValueError, match="both series/ and matrices/; pass data="):
         load_cohort(tmp_path)
-    assert load_cohort(tmp_path, kind="matrices").matrices is not None
+    assert load_cohort(tmp_path, data="matrices").matrices is not None
     with pytest.raises(ValueError, match=r"neither a folder nor an .npz"):
         load_cohort(tmp_path / "participants.tsv")
 
@@ -821,7 +913,7 @@ def test_tables_that_only_look_ragged(tmp_path: Path, change: Callable[[str], st
 
 def test_labels_under_two_names_are_refused(tmp_path: Path) -> None:
     write_study(tmp_path, table().assign(Label="x").rename(columns={"label": "LABEL"}))
-    with pytest.raises(ValueError, match="has the columns LABEL, Label; give label= the one"):
+    with pytest.raises(ValueError, match="has the columns LABEL, Label; choose one of them with label"):
         load_cohort(tmp_path)
     frame = pd.concat([table(), table()[["label"]]], axis=1)
     with pytest.raises(ValueError, match="has the column label more than once"):
@@ -861,7 +953,7 @@ def test_a_score_is_no_class() -> None:
         np.repeat(np.arange(23), 4) // 12,
     ):
         assert len(check_cohort(cohort.with_y(classes))) == 92
-    large = make_cohort(300, 4, n_edges=1, random_state=0, kind="matrices")
+    large = make_cohort(300, 4, n_edges=1, random_state=0, data="matrices")
     assert len(check_cohort(large.with_y(np.arange(300) % 15))) == 300  # many, with enough members
 
 
@@ -942,7 +1034,7 @@ def test_strangers_are_no_near_duplicates(kind: str, site_effect: float) -> None
             60,
             20,
             n_edges=3,
-            kind=kind,
+            data=kind,
             site_effect=site_effect,
             n_site_edges=30,
             motion=1,
@@ -983,7 +1075,10 @@ def test_foreign_npz(tmp_path: Path) -> None:
             {"series": np.ones((50, 3)), "lengths": [50], "label": np.array(["a"], object)},
             r"'label' holds Python objects; .*\.astype\(str\)",
         ),
-        ({"matrices": np.ones((2, 3, 3)), "y": [0, 1]}, "no array 'label' but 'y'; pass label='y'"),
+        (
+            {"matrices": np.ones((2, 3, 3)), "y": [0, 1]},
+            "no array 'label' but 'y'; pass label=.y., or rename",
+        ),
     ],
 )
 def test_bad_npz(tmp_path: Path, arrays: dict, words: str) -> None:

@@ -174,7 +174,7 @@ def test_constant_rois_are_named_or_disconnected() -> None:
     series[2][:, 3] = 7.1
     cohort = Cohort(series, roi_names=[f"R{i}" for i in range(6)])
     with pytest.raises(
-        ValueError, match=r"1 subjects have constant ROIs.*sub-0003 \(R3\).*constant_rois='zero'"
+        ValueError, match=r"1 subjects have constant ROIs.*sub-0003 \(R3\).*constant_rois=.zero"
     ):
         Connectivity().fit_transform(cohort)
     for kind in KINDS:
@@ -253,7 +253,7 @@ def test_combat_equalises_the_sites_of_the_training_cohort() -> None:
 def test_combat_takes_away_what_the_combat_of_others_takes_away() -> None:
     """Not to the digit: combatlearn shrinks all sites towards one prior, the papers each to its own."""
     combatlearn = pytest.importorskip("combatlearn")
-    cohort = make_cohort(120, n_rois=20, n_edges=5, kind="matrices", site_effect=0.3, random_state=0)
+    cohort = make_cohort(120, n_rois=20, n_edges=5, data="matrices", site_effect=0.3, random_state=0)
     train, test = np.arange(80), np.arange(80, 120)
     values = pd.DataFrame(upper_triangle(cohort.matrices))
     before = values.iloc[test].to_numpy()
@@ -311,7 +311,7 @@ def test_combat_does_with_an_unseen_site_what_the_option_says() -> None:
     train, test = make_sites({"A": 40, "B": 40, "C": 40}), make_sites({"B": 10, "F": 30}, seed=3)
     new = test.sites == "F"
     with pytest.raises(
-        ValueError, match=r"30 subjects come from sites .*\(F\).*unseen='pass'.*unseen='grand_mean'"
+        ValueError, match=r"30 subjects come from sites .*\(F\).*unseen=.pass.*unseen=.grand_mean"
     ):
         ComBat().fit(train).transform(test)
     passed = ComBat(unseen="pass").fit(train).transform(test)
@@ -432,7 +432,7 @@ def test_combat_names_what_is_wrong() -> None:
         ComBat(("field",)).fit(bound)
     gap = cohort.covariates.assign(age=cohort.covariates["age"].where(np.arange(40) != 3))
     gappy = Cohort(matrices=cohort.matrices, sites=cohort.sites, covariates=gap)
-    with pytest.raises(ValueError, match=r"age is missing for sub-0004.*missing='mean'"):
+    with pytest.raises(ValueError, match=r"age is missing for sub-0004.*missing=.mean"):
         ComBat().fit(gappy)
     assert np.isfinite(ComBat(missing="mean").fit_transform(gappy).matrices).all()
     words = gap.assign(age=gap["age"].astype(str).replace("nan", "unknown"))

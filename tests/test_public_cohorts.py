@@ -269,7 +269,7 @@ def test_rest_meta_mdd_exclusions(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"table of participants has no line for S10-2-0002; pass missing="):
         load_rest_meta_mdd(tmp_path, participants=table[:-1])
     assert len(load_rest_meta_mdd(tmp_path, participants=table[:-1], missing="drop_subject")) == 11
-    with pytest.raises(ValueError, match="no subject is left: sites with fewer than 10 subjects"):
+    with pytest.raises(ValueError, match="no subject is left: site with fewer than 10 subjects"):
         load_rest_meta_mdd(tmp_path, participants=table, selection="paper")
 
 
@@ -352,7 +352,7 @@ def test_srpbs(tmp_path: Path) -> None:
     for same in (4, "4"):
         with pytest.raises(ValueError, match="patients and controls must differ, got 4 for both"):
             load_srpbs(tmp_path, patients=4, controls=same)
-    with pytest.raises(ValueError, match="nobody has diag 7, only 0, 2, 4, 99; change patients="):
+    with pytest.raises(ValueError, match="nobody has diag 7, only 0, 2, 4, 99; change patients"):
         load_srpbs(tmp_path, patients=7)
     with pytest.raises(ValueError, match="no file in series/ for sub-0019"):
         load_srpbs(tmp_path, missing="raise")

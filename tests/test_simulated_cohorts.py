@@ -31,7 +31,7 @@ def truth(cohort: Cohort, name: str = "edge_truth") -> np.ndarray:
 @pytest.mark.parametrize("n_rois", [90, 116, 200])
 @pytest.mark.parametrize(("kind", "least"), [("series", 0.8), ("matrices", 0.9)])
 def test_planted_edges_and_no_others_differ(n_rois: int, kind: str, least: float) -> None:
-    made = make_cohort(120, n_rois, n_edges=30, effect=0.4, kind=kind, random_state=0)
+    made = make_cohort(120, n_rois, n_edges=30, effect=0.4, data=kind, random_state=0)
     planted = truth(made)
     gap = difference(made, made.y == 1)
     assert made.n_rois == n_rois and planted.sum() == 30 and not made.edge_truth.diagonal().any()
@@ -43,16 +43,16 @@ def test_planted_edges_and_no_others_differ(n_rois: int, kind: str, least: float
 
 
 def test_effect_in_matrices_is_exact() -> None:
-    plain = make_cohort(20, 40, n_edges=10, effect=0.0, kind="matrices", random_state=3)
-    moved = make_cohort(20, 40, n_edges=10, effect=0.2, kind="matrices", random_state=3)
+    plain = make_cohort(20, 40, n_edges=10, effect=0.0, data="matrices", random_state=3)
+    moved = make_cohort(20, 40, n_edges=10, effect=0.2, data="matrices", random_state=3)
     shift = fisher_z(moved) - fisher_z(plain)
     np.testing.assert_allclose(np.abs(shift[plain.y == 1][:, truth(moved)]), 0.2, atol=1e-3)
     assert np.abs(shift[plain.y == 0]).max() < 1e-6 and np.abs(shift[:, ~truth(moved)]).max() < 1e-6
 
 
 def test_only_some_patients_are_affected() -> None:
-    plain = make_cohort(40, 30, n_edges=5, effect=0.0, kind="matrices", random_state=3)
-    moved = make_cohort(40, 30, n_edges=5, effect=0.2, affected=0.25, kind="matrices", random_state=3)
+    plain = make_cohort(40, 30, n_edges=5, effect=0.0, data="matrices", random_state=3)
+    moved = make_cohort(40, 30, n_edges=5, effect=0.2, affected=0.25, data="matrices", random_state=3)
     changed = np.abs(fisher_z(moved) - fisher_z(plain)).max(1) > 0.1
     assert changed.sum() == 5 and (moved.y[changed] == 1).all()
 
@@ -61,7 +61,7 @@ def test_only_some_patients_are_affected() -> None:
 def test_confounded_sites(kind: str) -> None:
     made = make_cohort(
         200, 60, n_edges=20, effect=0.3, site_effect=0.6, n_site_edges=25, n_sites=2, confounded=0.8,
-        kind=kind, random_state=1,
+        data=kind, random_state=1,
     )  # fmt: skip
     first = made.sites == "site-1"
     assert first[made.y == 1].mean() == 0.8 and first[made.y == 0].mean() == pytest.approx(0.2)
@@ -116,7 +116,7 @@ def test_aal_names_for_116_rois() -> None:
 
 @pytest.mark.parametrize("fisher", [False, True])
 def test_planting_on_given_matrices(fisher: bool) -> None:
-    base = make_cohort(31, 30, n_edges=0, kind="matrices", random_state=0)
+    base = make_cohort(31, 30, n_edges=0, data="matrices", random_state=0)
     if fisher:
         base = base.with_matrices(np.arctanh(base.matrices * (1 - np.eye(30, dtype=np.float32))))
     before = base.matrices.copy()
@@ -138,7 +138,7 @@ def test_planting_on_given_matrices(fisher: bool) -> None:
         ({"n_subjects": 1}, "n_subjects must be at least 2, got 1"),
         ({"n_rois": 2}, "n_rois must be at least 3"),
         ({"n_rois": 10, "n_edges": 46}, "n_edges .* must be at most .* for 10 ROIs, got 46"),
-        ({"kind": "graphs"}, "kind must be one of series, matrices, got 'graphs'"),
+        ({"data": "graphs"}, "data must be one of series, matrices, got 'graphs'"),
         ({"affected": 1.2}, r"affected must lie in \[0, 1\]"),
         ({"confounded": 1.2}, r"confounded must be a share in \[0, 1\]"),
         ({"confounded": True, "n_sites": 1}, "at least 2 sites, got True of 1"),

@@ -298,7 +298,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
 
 
 def test_intervals_are_around_the_mean_of_the_summary() -> None:
-    cohort = make_cohort(30, 8, n_edges=4, effect=0.5, kind="matrices", random_state=0)
+    cohort = make_cohort(30, 8, n_edges=4, effect=0.5, data="matrices", random_state=0)
     with Store() as store:
         table = evaluate({"lasso": {"C": 1.0}}, cohort, KFold(3), seeds=2, store=store)
         said = store.predictions()

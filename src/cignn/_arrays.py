@@ -1,4 +1,4 @@
-"""What every room does with arrays: upper triangles of symmetric matrices, and digests of data."""
+"""What every room does with arrays: checks and upper triangles of symmetric matrices, digests of data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+ROUNDING = 1e-4  # asymmetry of a matrix that counts as rounding
+
+
+def is_finite(matrices: np.ndarray) -> np.ndarray:
+    """(...,) bool: which of (..., n, m) matrices hold finite values alone."""
+    return np.isfinite(matrices).all((-2, -1))
+
+
+def is_symmetric(matrices: np.ndarray) -> np.ndarray:
+    """(...,) bool: which of (..., n, n) matrices equal their transpose up to rounding."""
+    return asymmetry(matrices) <= ROUNDING
+
+
+def asymmetry(matrices: np.ndarray) -> np.ndarray:
+    """(...,) largest difference of (..., n, n) matrices from their transpose, relative to the largest value.
+
+    0 for matrices of zeros and for those that are not finite.
+    """
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(matrices - np.swapaxes(matrices, -2, -1)).max((-2, -1), initial=0.0)
+    largest = np.abs(matrices).max((-2, -1), initial=0.0)
+    known = is_finite(matrices) & (largest > 0)
+    return np.divide(apart, largest, out=np.zeros(np.shape(largest)), where=known)
 
 
 @lru_cache(8)

@@ -18,9 +18,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from cignn import __version__
 from cignn._checks import closest_name
+from cignn._errors import DataError
 from cignn.cli import options as opt
 from cignn.cli.screen import complain, say_json, show_facts
-from cignn.cli.wording import as_options
 
 # as people meet them
 ORDER = ("demo", "audit", "fit", "predict", "explain", "evaluate", "report", "reproduce", "info")
@@ -74,6 +74,22 @@ BAD_INPUT = (
 )
 
 
+class _Notes(logging.Handler):
+    """Shows what readers warn of, such as scans that are nearly the same."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        about = record.args[0] if isinstance(record.args, tuple) and record.args else None
+        complain("note", _worded(about) if isinstance(about, DataError) else record.getMessage())
+
+
+_NOTES = _Notes(logging.WARNING)
+
+
+def _worded(error: BaseException) -> str:
+    """Return a message with its advice in options of the command line."""
+    return error.described(opt.as_flag) if isinstance(error, DataError) else str(error)
+
+
 class InterruptedWorkError(Exception):
     """Ctrl-C; the message says what was finished and kept."""
 
@@ -87,6 +103,7 @@ def main() -> None:
     _end_as_by_ctrl_c()
     # of an interrupted training the commands tell themselves
     logging.getLogger("cignn.estimators").addHandler(logging.NullHandler())
+    logging.getLogger("cignn.datasets").addHandler(_NOTES)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: complain("note", str(message))
         _run()
@@ -113,10 +130,10 @@ def _run() -> None:
         complain("interrupted", str(error))
         sys.exit(130)
     except FailedWorkError as error:
-        complain("failed", as_options(str(error)))
+        complain("failed", str(error))
         sys.exit(1)
     except BAD_INPUT as error:
-        complain("error", as_options(str(error)))
+        complain("error", _worded(error))
         sys.exit(2)
     except (OSError, FloatingPointError) as error:
         complain("failed", str(error) or type(error).__name__)

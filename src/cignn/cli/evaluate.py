@@ -13,7 +13,15 @@ from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
 from cignn.cli.fit import check_kind, cohort_model, refuse_for_graphs
-from cignn.cli.reading import check_file, check_folder, kind_of, missing_tasks, name_of, read_data, write_plan
+from cignn.cli.reading import (
+    check_file,
+    check_folder,
+    format_of,
+    missing_tasks,
+    name_of,
+    read_data,
+    write_plan,
+)
 from cignn.cli.screen import complain, positive_words, say, say_json, say_words, show_table
 from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
 
@@ -109,14 +117,14 @@ def evaluate(
 
     Example: [bold]cignn evaluate my_study --protocol loso --methods ci-gnn,rbf-svm[/]
     """
-    kind_of(data, format)  # before the wait for imports
+    format_of(data, format)  # before the wait for imports
     from cignn import Cohort
     from cignn.evaluation import Store, make_protocol, positive_class, summary
     from cignn.evaluation.runner import plan, run_tasks
     from cignn.evaluation.splits import labels_of
 
     check_folder(out)
-    check_kind(connectivity)
+    check_kind(connectivity, fisher)
     given = {"n_splits": folds, "n_repeats": repeats}
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
     estimators = estimators_of(names_in(methods), assignments(settings), device)
@@ -125,9 +133,7 @@ def evaluate(
     able = explainable(estimators)
     if isinstance(cohort, Cohort):
         choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        estimators = {
-            name: cohort_model(one, cohort, *choices).pipeline() for name, one in estimators.items()
-        }
+        estimators = {name: cohort_model(one, cohort, *choices) for name, one in estimators.items()}
     else:
         refuse_for_graphs(context)
     named = {name_of(data): cohort}
@@ -292,14 +298,14 @@ def audit(
 
     Example: [bold]cignn audit my_study[/]
     """
-    kind_of(data, format)  # before the wait for imports
+    format_of(data, format)  # before the wait for imports
     from cignn import Cohort
     from cignn.evaluation import audit as look
 
     if out is not None:
         check_file(out, ".csv")
     options = assignments(load)
-    if kind_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
+    if format_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
         options = {"duplicates": "keep"} | options
     cohort = read_data(data, format=format, label=label, load=options, new=True, quiet=as_json)
     if not isinstance(cohort, Cohort):

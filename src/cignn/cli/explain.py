@@ -14,7 +14,7 @@ from cignn._progress import track, working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
 from cignn.cli.predict import own_scores, positive_of, prediction_table, read_new, tell_scores
-from cignn.cli.reading import as_graphs, check_folder, check_model, how_many, kind_of
+from cignn.cli.reading import as_graphs, check_folder, check_model, format_of, how_many
 from cignn.cli.screen import say, say_json, show_table
 from cignn.cli.settings import FILE, write_settings
 
@@ -60,7 +60,7 @@ def explain(
     Example: [bold]cignn explain model new_subjects --out explained[/]
     """
     check_model(model)
-    kind_of(new, format)
+    format_of(new, format)
     from cignn import load_model
 
     if picture not in PICTURES:

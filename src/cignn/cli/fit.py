@@ -15,13 +15,12 @@ from cignn._checks import meant
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
-from cignn.cli.reading import how_many, kind_of, read_data
+from cignn.cli.reading import format_of, how_many, read_data
 from cignn.cli.screen import positive_words, say, say_json, say_words, show_facts
 from cignn.cli.settings import FILE, assignments, names_in, settings_text
 
 if TYPE_CHECKING:
     from cignn import Cohort, CohortClassifier
-    from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 
 
 @command()
@@ -61,7 +60,7 @@ def fit(
 
     Example: [bold]cignn fit my_study --out model --hold-out 0.2[/]
     """
-    kind_of(data, format)  # before the wait for imports
+    format_of(data, format)  # before the wait for imports
     import numpy as np
 
     from cignn import Cohort
@@ -71,7 +70,7 @@ def fit(
     from cignn.evaluation.splits import labels_of
 
     check_model_path(out)
-    check_kind(connectivity)
+    check_kind(connectivity, fisher)
     given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
@@ -91,7 +90,7 @@ def fit(
             unseen_sites,
             missing_covariates,
             density,
-            running["verbose"],
+            verbose=int(not as_json),
         )
     else:
         refuse_for_graphs(context)
@@ -161,7 +160,8 @@ def save_or_keep(model: Any, out: Path, notes: Mapping[str, str]) -> None:
     raise FailedWorkError(f"{failure} The trained model could be kept nowhere.")
 
 
-def steps(
+def cohort_model(
+    classifier: Any,
     cohort: Cohort,
     connectivity: str | None,
     fisher: bool,
@@ -170,32 +170,33 @@ def steps(
     unseen_sites: str,
     missing_covariates: str,
     density: float | None,
+    *,
     verbose: int = 0,
-) -> dict[str, Connectivity | ComBat | ConnectomeGraphs | None]:
-    """Return what comes before a classifier of graphs, as the options say."""
-    from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
+) -> CohortClassifier:
+    """Return the classifier with the steps before it, as the options say."""
+    from cignn import CohortClassifier
+    from cignn.connectome import ComBat, Connectivity
 
     if covariates is not None and not combat:
         raise typer.BadParameter("says what ComBat keeps; add --combat.", param_hint="'--covariates'")
     kept = [name for name in ("age", "sex") if name in cohort.covariates]
     if covariates is not None:
         kept = [] if covariates.lower() == "none" else names_in(covariates)
-    return {
-        "connectivity": Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
-        "combat": ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates) if combat else None,
-        "graphs": ConnectomeGraphs(density),
-    }
+    return CohortClassifier.make(
+        classifier,
+        connectivity=Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
+        combat=ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates) if combat else False,
+        density=density,
+    )
 
 
-def cohort_model(classifier: Any, cohort: Cohort, *choices: Any) -> CohortClassifier:
-    """Return the classifier with the steps before it."""
-    from cignn import CohortClassifier
-
-    return CohortClassifier(classifier, **steps(cohort, *choices))
-
-
-def check_kind(connectivity: str | None) -> None:
-    """Refuse an unknown kind of connectivity before anything is read."""
+def check_kind(connectivity: str | None, fisher: bool) -> None:
+    """Refuse an unknown kind of connectivity, or one without Fisher's z, before anything is read."""
+    if fisher and connectivity in ("tangent", "covariance"):
+        raise typer.BadParameter(
+            f"needs correlations; use --connectivity correlation or partial, got {connectivity}.",
+            param_hint="'--fisher'",
+        )
     if connectivity is not None and connectivity not in opt.KINDS:
         hint = meant(connectivity, opt.KINDS)
         raise typer.BadParameter(f"there is no '{connectivity}'; {hint}", param_hint="'--connectivity'")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cignn._errors import Option
 from cignn.cli.settings import read_config, with_table
 
 DATA, MODEL = "Data", "Model"  # headings in the help
@@ -21,6 +22,32 @@ KINDS = ["correlation", "partial", "tangent", "covariance"]
 UNSEEN = ["raise", "pass", "grand_mean"]
 MISSING = ["raise", "mean"]
 FORMATS = ["auto", "cohort", "tu", "ba2motifs", "abide", "rest-meta-mdd", "srpbs"]
+
+
+# step and parameter that errors advise → its option here; those of loaders are given with --load
+FLAGS = {
+    ("", "label"): "--label",
+    ("ComBat", "unseen"): "--unseen-sites",
+    ("ComBat", "missing"): "--missing-covariates",
+    ("ComBat", "covariates"): "--covariates",
+    ("kfold", "n_splits"): "--folds",
+}
+ONLY_IN_PYTHON = {"extract", "entities", "n_inner"}
+
+
+def as_flag(option: Option) -> str | None:
+    """Return an option that an error advises as it is typed here; None for one that only Python has."""
+    values = option.listed(_typed) if option.values else ""
+    flag = FLAGS.get((option.step, option.name))
+    if option.name in ONLY_IN_PYTHON or (option.name, option.values) == ("label", (None,)):
+        return None
+    if flag is None:
+        return f"--load {option.name}={values}" if values else f"--load {option.name}"
+    return f"{flag} {values}".rstrip()
+
+
+def _typed(value: object) -> str:
+    return "none" if value in (None, ()) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _words(known: list[str]):  # type: ignore[no-untyped-def]

@@ -15,8 +15,8 @@ from cignn.cli.reading import (
     as_graphs,
     check_file,
     check_model,
+    format_of,
     how_many,
-    kind_of,
     read_data,
     subject_names,
 )
@@ -54,7 +54,7 @@ def predict(
     Example: [bold]cignn predict model new_subjects --out predictions.csv[/]
     """
     check_model(model)
-    kind_of(new, format)
+    format_of(new, format)
     from cignn import load_model
 
     if out is not None:

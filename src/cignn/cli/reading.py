@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,18 +76,17 @@ def read_data(
     load: Mapping[str, Any] | None = None,
     new: bool = False,
     quiet: bool = False,
-    told: list[str] | None = None,
 ) -> Cohort | GraphSet:
     """Read a cohort or graphs.
 
     format : one of `FORMATS`; "auto" looks at what the path holds
     load : options of the reader
     new : subjects to predict: labels may be missing, or all the same
-    told : gets a line on everyone who was left out
     """
     from cignn import datasets
+    from cignn.datasets.exclusions import exclusion_lines
 
-    kind = kind_of(path, format)
+    found_format = format_of(path, format)
     readers: dict[str, Callable[..., Any]] = {
         "cohort": datasets.load_cohort,
         "tu": datasets.load_tu,
@@ -98,54 +95,31 @@ def read_data(
         "rest-meta-mdd": datasets.load_rest_meta_mdd,
         "srpbs": datasets.load_srpbs,
     }
-    reader, options = readers[kind], dict(load or {})
-    _check_options(reader, options, kind)
-    if kind == "cohort":
+    reader, options = readers[found_format], dict(load or {})
+    _check_options(reader, options, found_format)
+    if found_format == "cohort":
         options = {
             "label": _label(path, label, options) if new else label,
             "atlas": read_atlas(atlas, path),
         } | options
         if new:
             options = {"missing_labels": "keep", "missing_sites": "own_site", "one_class": "keep"} | options
-    elif kind == "tu" and new:
+    elif found_format == "tu" and new:
         options = {"missing_labels": "keep"} | options
     elif atlas is not None:
         raise typer.BadParameter(
-            f"is for cohorts of one's own; {kind} data have theirs.", param_hint="'--atlas'"
+            f"is for your own cohorts; {found_format} data have theirs.", param_hint="'--atlas'"
         )
     if "verbose" in inspect.signature(reader).parameters:
         options.setdefault("verbose", int(not quiet))
-    with exclusions() as lines:
-        found = reader(path, **options)
-    for line in lines:
-        if not quiet:
+    found = reader(path, **options)
+    if not quiet and isinstance(found, datasets.Cohort):
+        for line in exclusion_lines(found.exclusions):
             complain("note", line)
-    if told is not None:
-        told += lines
     return found
 
 
-@contextmanager
-def exclusions() -> Iterator[list[str]]:
-    """Yield what readers tell meanwhile of subjects and regions they leave out."""
-    lines: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-
-    logger, listener = logging.getLogger("cignn.datasets"), Listener()
-    level = logger.level
-    logger.addHandler(listener)
-    logger.setLevel(logging.INFO)
-    try:
-        yield lines
-    finally:
-        logger.removeHandler(listener)
-        logger.setLevel(level)
-
-
-def kind_of(path: Path, format: str = "auto") -> str:
+def format_of(path: Path, format: str = "auto") -> str:
     """Return what a path holds, one of `FORMATS`: what ``format`` says, or what it looks like."""
     if not path.exists():
         raise FileNotFoundError(
@@ -195,7 +169,7 @@ def _label(path: Path, label: str | None, options: Mapping[str, Any]) -> str | N
     return label if label.lower() in {str(column).lower() for column in table} else None
 
 
-def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], kind: str) -> None:
+def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], format: str) -> None:
     from cignn.datasets.cohort_checks import Checks
 
     parameters = inspect.signature(reader).parameters
@@ -206,9 +180,9 @@ def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], kind:
     for name, value in options.items():
         if name not in known:
             hint = meant(name, known)
-            raise typer.BadParameter(f"{kind} data have no option '{name}'; {hint}", param_hint="'--load'")
+            raise typer.BadParameter(f"{format} data have no option '{name}'; {hint}", param_hint="'--load'")
         expected = [LOADED[word] for word in re.split(r" \| |\[.*", known[name]) if word in LOADED]
-        if not any(type(value) in kinds for kinds, _ in expected):
+        if not any(type(value) in types for types, _ in expected):
             what = " or ".join(words for _, words in expected) or "given in Python"
             raise typer.BadParameter(f"{name} must be {what}, got {shown(value)}.", param_hint="'--load'")
 
@@ -236,9 +210,7 @@ def as_graphs(model: Any, data: Cohort | GraphSet) -> tuple[Any, GraphSet]:
             raise ValueError("the model was trained on a cohort, the data are graphs; give subjects.")
         return model.classifier_, model.to_graphs(data)
     if isinstance(data, Cohort):
-        raise ValueError(
-            "the model was trained on graphs, the data are a cohort; give graphs of the same kind."
-        )
+        raise ValueError("the model was trained on graphs, the data are a cohort; give graphs.")
     return model, data
 
 

@@ -18,7 +18,7 @@ from cignn.cli.fit import cohort_model
 from cignn.cli.reading import (
     as_graphs,
     check_file,
-    kind_of,
+    format_of,
     missing_tasks,
     name_of,
     planned,
@@ -100,10 +100,9 @@ def report(
     results, model = (run, model) if is_results else (results, run)
     settings = read_settings(run)
     fitted = None if model is None else load_model(model)
-    left_out: list[str] = []
-    place, kind, cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json, left_out)
+    place, found_format, cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json)
     classes = labels_of(cohort).y if fitted is None else fitted.classes_
-    names = _class_names(class_names, classes, kind)
+    names = _class_names(class_names, classes, found_format)
     counted = _positive(positive, classes, names, results, model)
     evaluated = _evaluated(results, counted)
     try:
@@ -114,7 +113,7 @@ def report(
         explanations = with_correlations(explanations, fitted, cohort)
         seen = fitted.trained_on(cohort)
         if isinstance(cohort, Cohort):
-            cohort = fitted.named(cohort)
+            cohort = fitted.with_rois(cohort)
         with working("looking for leaks", not as_json):
             findings = _audited(cohort, names) if audit and isinstance(cohort, Cohort) else None
         content = report_of(
@@ -129,7 +128,6 @@ def report(
             missing=evaluated.missing,
             positive=counted,
             class_names=names,
-            exclusions=left_out,
             title=title or f"Connections behind the decisions: {place}",
             random_state=seed,
             verbose=int(not as_json),
@@ -153,8 +151,8 @@ def report(
 
 def _steps(fitted: Any) -> dict[str, str]:
     """What comes before the classifier of a cohort's model, with the settings that are not the default."""
-    steps = getattr(fitted, "pipeline_", None)
-    return {} if steps is None else {name: " ".join(repr(step).split()) for name, step in steps.steps[:-1]}
+    steps = getattr(fitted, "steps", ())
+    return {name: " ".join(repr(step).split()) for name, step in steps[:-1]}
 
 
 def _kept(out: Path, model: Path) -> str:
@@ -173,9 +171,8 @@ def _read_subjects(
     format: str,
     load: list[str] | None,
     quiet: bool,
-    left_out: list[str],
 ) -> tuple[str, str, Cohort | GraphSet]:
-    """Read the subjects given, or those of the run in the way it read them; with their name and kind."""
+    """Read the subjects given, or those of the run in the way it read them; with their name and format."""
     options = assignments(load)
     if data is None:
         named = settings.get("data")
@@ -191,10 +188,8 @@ def _read_subjects(
         label = settings.get("label", label) if label == "label" else label
         atlas = settings.get("atlas", atlas) if atlas is None else atlas
         format = settings.get("format", format) if format == "auto" else format
-    found = read_data(
-        data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet, told=left_out
-    )
-    return name_of(data), kind_of(data, format), found
+    found = read_data(data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
+    return name_of(data), format_of(data, format), found
 
 
 def _trained(
@@ -220,7 +215,7 @@ def _trained(
     fitted: Any = classifier
     if isinstance(cohort, Cohort):
         choices = [settings.get(name, default) for name, default in STEPS.items()]
-        fitted = cohort_model(classifier, cohort, *choices, int(not quiet))
+        fitted = cohort_model(classifier, cohort, *choices, verbose=int(not quiet))
     split = Holdout(test_size=HOLD_OUT).splits(cohort, seed)[0]
     if not quiet:
         complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")
@@ -249,8 +244,8 @@ class _Evaluated(NamedTuple):
 def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
     """Read the evaluation asked for last; the store of the folder may hold others."""
     from cignn.evaluation import Store
-    from cignn.evaluation.probes import refuse_mixtures
     from cignn.evaluation.resampling import rescored
+    from cignn.evaluation.tables import refuse_mixtures
 
     if results is None:
         return _Evaluated()
@@ -303,10 +298,10 @@ def _audited(cohort: Cohort, names: dict[Any, str]) -> Any:
     return audit(cohort._with(y=[names[label] for label in labels]) if known else cohort)
 
 
-def _class_names(given: str | None, classes: Any, kind: str) -> dict[Any, str]:
+def _class_names(given: str | None, classes: Any, format: str) -> dict[Any, str]:
     """Return label → name; labels are written as they stand in the data."""
     labels = {str(label): label for label in sorted(set(classes.tolist()), key=str)}
-    out = {label: name for label, name in KNOWN.get(kind, {}).items() if label in labels.values()}
+    out = {label: name for label, name in KNOWN.get(format, {}).items() if label in labels.values()}
     for word in names_in(given):
         label, sign, name = word.partition("=")
         if not sign or label.strip() not in labels:

@@ -23,10 +23,10 @@ COLOURS = {"error": "bold red", "failed": "bold red", "interrupted": "bold yello
 NAMES = {"f1": "F1", "mcc": "MCC", "roc_auc": "ROC-AUC", "p_holm": "p (Holm)"}
 
 
-def complain(kind: str, message: str) -> None:
+def complain(severity: str, message: str) -> None:
     """Write one line (or one per problem) to stderr; a terminal breaks it between words."""
     console = Console(stderr=True)
-    line = f"[{COLOURS[kind]}]{kind}[/] {escape(message)}"
+    line = f"[{COLOURS[severity]}]{severity}[/] {escape(message)}"
     console.print(line, highlight=False, soft_wrap=not console.is_terminal)
 
 

@@ -162,14 +162,14 @@ def settings_text(context: typer.Context, name: str = FILE, **resolved: Any) -> 
 def read_settings(folder: Path) -> dict[str, Any]:
     """Return the settings beside a result; empty where there are none that can be read.
 
-    Settings that other commands read are what those take them for: a wrong kind is refused by name.
+    Settings that other commands read are what those take them for: a wrong type is refused by name.
     """
     try:
         content = parse_toml((folder / FILE).read_text(encoding="utf-8")) if (folder / FILE).is_file() else {}
     except (OSError, ValueError):
         return {}
-    for name, (kind, words) in READ.items():
-        if name in content and (not isinstance(content[name], kind) or "\0" in str(content[name])):
+    for name, (expected, words) in READ.items():
+        if name in content and (not isinstance(content[name], expected) or "\0" in str(content[name])):
             raise ValueError(
                 f"{folder / FILE}: {name} must be {words}, got {shown(content[name])}; put it right."
             )

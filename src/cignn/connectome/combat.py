@@ -13,9 +13,10 @@ from sklearn.exceptions import NotFittedError
 
 from cignn._arrays import symmetric, upper_triangle
 from cignn._checks import choice, name_some, shown, whole
+from cignn._errors import DataError, Option
 from cignn.connectome.covariates import CovariateColumn, check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.cohort_checks import without_site
+from cignn.datasets.labels import without_site
 from cignn.datasets.participants import NUMBERS, numbers
 
 UNSEEN = ("raise", "pass", "grand_mean")
@@ -129,9 +130,11 @@ class ComBat(TransformerMixin, BaseEstimator):
         design = np.hstack([dummies, kept, label])
         if np.linalg.matrix_rank(design) < design.shape[1]:
             names = [*self.covariates, *(["the label"] if self.keep_label else [])]
-            raise ValueError(
+            raise DataError(
                 f"the effects of {', '.join(names)} cannot be separated from the sites or from each other in "
-                f"these {len(X)} subjects; leave some out of covariates."
+                f"these {len(X)} subjects",
+                values=names,
+                options=[Option("covariates", advice="leave some out of {}", step="ComBat")],
             )
         effects = np.linalg.lstsq(design, values, rcond=None)[0]
         n_sites = len(self.sites_)
@@ -141,9 +144,10 @@ class ComBat(TransformerMixin, BaseEstimator):
         # a connection that never varies (an ROI without signal) is left as it is
         self.scale_ = np.where(scale > 1e-7 * np.abs(values).max(initial=1e-30), scale, np.inf)
         if not np.isfinite(self.scale_).any():
-            raise ValueError(
+            raise DataError(
                 f"{len(X)} subjects are too few to estimate noise beside {design.shape[1]} sites and "
-                f"covariates; merge sites, drop covariates or leave ComBat out."
+                "covariates",
+                remedy="merge sites, drop covariates or leave ComBat out",
             )
         residuals = (values - self.grand_mean_ - design[:, n_sites:] @ effects[n_sites:]) / self.scale_
         self.shift_, self.spread_ = self._estimate(residuals, site, sizes)
@@ -170,10 +174,16 @@ class ComBat(TransformerMixin, BaseEstimator):
         known = np.isin(sites, self.sites_)
         if not known.all() and self.unseen == "raise":
             strange = np.unique(sites[~known])
-            raise ValueError(
+            leave, shift = "leave them as they are", "shift each such site to the training mean"
+            raise DataError(
                 f"{(~known).sum()} subjects come from sites that were not in the training cohort "
-                f"({name_some(strange)}); pass unseen='pass' to leave them as they are or "
-                f"unseen='grand_mean' to shift each such site to the training mean."
+                f"({name_some(strange)})",
+                subjects=X.subjects[~known],
+                values=strange,
+                options=[
+                    Option("unseen", ("pass",), f"fit with {{}} to {leave}", "ComBat"),
+                    Option("unseen", ("grand_mean",), f"with {{}} to {shift}", "ComBat"),
+                ],
             )
         values = upper_triangle(np.asarray(X.matrices)).astype(np.float64)
         varies = np.isfinite(self.scale_)
@@ -203,19 +213,27 @@ class ComBat(TransformerMixin, BaseEstimator):
             choice(name, getattr(self, name), (True, False))
         whole("min_site_size", self.min_site_size, 2)
         if X.sites is None:
-            raise ValueError("ComBat needs sites; pass sites to the Cohort, or leave ComBat out.")
-        nowhere = without_site(X)
+            raise DataError("ComBat needs sites", remedy="give the cohort sites, or leave ComBat out")
+        nowhere = without_site(X.sites, len(X))
         if nowhere.any():
-            raise ValueError(
-                f"ComBat needs the site of every subject, {name_some(X.subjects[nowhere])} has none; "
-                'drop the subjects, or give them a site with check_cohort(cohort, missing_sites="own_site").'
+            whom = X.subjects[nowhere]
+            raise DataError(
+                f"ComBat needs the site of every subject, {name_some(whom)} has none",
+                subjects=whom,
+                options=[Option("missing_sites", ("own_site",), "give them a site with {}", "check_cohort")],
+                remedy="drop the subjects",
             )
         absent = [name for name in self.covariates if name not in X.covariates]
         if absent:
             have = ", ".join(map(str, X.covariates.columns)) or "none"
-            raise ValueError(
-                f"the cohort has no covariate {name_some(absent)} (it has {have}); add it, choose "
-                f"others with covariates=(…), or keep none with covariates=()."
+            raise DataError(
+                f"the cohort has no covariate {name_some(absent)} (it has {have})",
+                values=absent,
+                options=[
+                    Option("covariates", advice="choose others with {}", step="ComBat"),
+                    Option("covariates", ((),), "keep none with {}", "ComBat"),
+                ],
+                remedy="add it",
             )
 
     def _covariate(self, X: Cohort, name: str) -> pd.Series:
@@ -223,9 +241,15 @@ class ComBat(TransformerMixin, BaseEstimator):
         if name in NUMBERS:
             column = numbers(column, name, X.subjects, "the cohort")
         if self.missing == "raise" and column.isna().any():
-            raise ValueError(
-                f"{name} is missing for {name_some(X.subjects[column.isna()])}; drop the subjects, pass "
-                f"missing='mean', or leave {name} out of covariates."
+            whom = X.subjects[column.isna()]
+            raise DataError(
+                f"{name} is missing for {name_some(whom)}",
+                subjects=whom,
+                options=[
+                    Option("missing", ("mean",), step="ComBat"),
+                    Option("covariates", advice=f"leave {name} out of {{}}", step="ComBat"),
+                ],
+                remedy="drop the subjects",
             )
         return column
 

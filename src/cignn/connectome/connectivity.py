@@ -13,8 +13,9 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from cignn._checks import choice, jobs, name_some
+from cignn._errors import DataError, Option
 from cignn._progress import track, working
-from cignn.connectome.covariates import check_cohort_input, check_rois
+from cignn.connectome.covariates import check_cohort_input, with_rois
 from cignn.datasets.cohort import Cohort
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class Connectivity(TransformerMixin, BaseEstimator):
         The fitted measure, None for "correlation".
     n_rois_ : int
         Number of ROIs seen in `fit`.
+    roi_names_ : list of str
+        Names of these ROIs. `transform` brings the ROIs of a cohort into their order.
+    atlas_ : Atlas or None
+        Atlas of the cohort seen in `fit`, given to cohorts without one.
 
     References
     ----------
@@ -111,7 +116,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
             The fitted transformer.
         """
         self._check(X)
-        self.n_rois_ = X.n_rois
+        self.n_rois_, self.roi_names_, self.atlas_ = X.n_rois, X.roi_names, X.atlas
         self.measure_ = None
         if X.series is None or self.kind == "correlation":
             return self
@@ -152,7 +157,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
         self._check(X)
         if not hasattr(self, "n_rois_"):
             raise NotFittedError("this Connectivity is not fitted; call fit with the training cohort first.")
-        check_rois(X, self.n_rois_)
+        X = with_rois(X, self.roi_names_, self.atlas_)
         if X.series is None:
             return X
         constant = self._constant_rois(X)
@@ -226,12 +231,23 @@ class Connectivity(TransformerMixin, BaseEstimator):
         wrong = constant.copy()
         for i, series in enumerate(X.series):
             if len(series) < 3:
-                raise ValueError(
-                    f"subject {X.subjects[i]} has {len(series)} time points; connectivity needs 3 or more."
-                )
+                short = f"subject {X.subjects[i]} has {len(series)} time points"
+                problem = f"{short}; connectivity needs 3 or more"
+                raise DataError(problem, subjects=[X.subjects[i]], values=[len(series)])
             low, high = series.min(0), series.max(0)
             if not np.isfinite(low).all() or not np.isfinite(high).all():
-                raise ValueError(f"subject {X.subjects[i]} has NaN or infinite values; repair or drop it.")
+                raise DataError(
+                    f"subject {X.subjects[i]} has NaN or infinite values",
+                    subjects=[X.subjects[i]],
+                    options=[
+                        Option(
+                            "non_finite",
+                            ("drop_subject", "zero"),
+                            "repair or drop it with {}",
+                            "check_cohort",
+                        )
+                    ],
+                )
             constant[i] = low == high
             wrong[i] = constant[i] & (low != 0) if X.zeros_mean_absent else constant[i]
         if wrong.any() and self.constant_rois == "raise":
@@ -240,9 +256,13 @@ class Connectivity(TransformerMixin, BaseEstimator):
                 f"{X.subjects[i]} ({name_some([X.roi_names[j] for j in np.flatnonzero(wrong[i])], 3)})"
                 for i in who
             ]
-            raise ValueError(
+            raise DataError(
                 f"{len(who)} subjects have constant ROIs, whose correlations are undefined: "
-                f"{name_some(subjects)}; drop the subjects or pass constant_rois='zero'."
+                f"{name_some(subjects)}",
+                subjects=X.subjects[who],
+                values=np.array(X.roi_names)[wrong.any(0)],
+                options=[Option("constant_rois", ("zero",))],
+                remedy="drop the subjects",
             )
         return constant
 

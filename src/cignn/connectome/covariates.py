@@ -8,9 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import is_finite, is_symmetric
 from cignn._checks import name_some
+from cignn._errors import DataError, Option
+from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
-from cignn.graphs.building import CLOSE
+from cignn.datasets.cohort_repairs import take_rois
+
+NON_FINITE = Option("non_finite", ("drop_subject", "zero"), "drop or repair them with {}", "check_cohort")
 
 
 def check_cohort_input(X: object, step: str, matrices: bool = False) -> None:
@@ -23,28 +28,58 @@ def check_cohort_input(X: object, step: str, matrices: bool = False) -> None:
         return
     if X.matrices is None:
         raise ValueError(f"{step} needs connectivity, the cohort has series; put Connectivity() before it.")
-    bad = ~np.isfinite(X.matrices).all(axis=(1, 2))
+    bad = ~is_finite(X.matrices)
     if bad.any():
-        raise ValueError(
-            f"NaN or infinite values in the matrix of {name_some(X.subjects[bad])}; repair or drop them."
+        whom = X.subjects[bad]
+        raise DataError(
+            f"NaN or infinite values in the matrix of {name_some(whom)}",
+            subjects=whom,
+            options=[NON_FINITE],
         )
 
 
 def check_symmetry(X: Cohort) -> None:
     """Raise unless all matrices are symmetric."""
     assert X.matrices is not None
-    askew = [not np.allclose(matrix, matrix.T, CLOSE, CLOSE, equal_nan=True) for matrix in X.matrices]
-    if any(askew):
-        raise ValueError(
-            f"the matrix of {name_some(X.subjects[askew])} is not symmetric; symmetrise it with "
-            'check_cohort(cohort, asymmetric="symmetrise").'
+    askew = ~is_symmetric(X.matrices)
+    if askew.any():
+        whom = X.subjects[askew]
+        raise DataError(
+            f"the matrix of {name_some(whom)} is not symmetric",
+            subjects=whom,
+            options=[Option("asymmetric", ("symmetrise",), "symmetrise it with {}", "check_cohort")],
         )
 
 
 def check_rois(X: Cohort, n_rois: int) -> None:
     """Raise unless the cohort has as many ROIs as the one a step was fitted on."""
     if X.n_rois != n_rois:
-        raise ValueError(f"fitted on {n_rois} ROIs, got a cohort with {X.n_rois}; use the same atlas.")
+        problem = f"fitted on {n_rois} ROIs, got a cohort with {X.n_rois}"
+        raise DataError(problem, values=(X.n_rois,), remedy="use the same atlas")
+
+
+def with_rois(X: Cohort, roi_names: list[str], atlas: Atlas | None) -> Cohort:
+    """Return the cohort with the ROIs of another one: in its order, with its names and atlas.
+
+    ROIs are matched by name. Those of files without a header have no names and are taken in their order.
+    """
+    check_rois(X, len(roi_names))
+    if not X.nameless and X.roi_names != roi_names:
+        try:
+            places = places_of(roi_names, X.roi_names)
+        except ValueError:
+            places = None
+        if places is None:
+            pairs = enumerate(zip(X.roi_names, roi_names, strict=True), 1)
+            which = next(f"number {i} is {a!r}, not {b!r}" for i, (a, b) in pairs if a != b)
+            raise ValueError(
+                f"the regions are not those that were learnt from ({which}); give the atlas the model was "
+                "trained with."
+            )
+        X = take_rois(X, np.array(places))
+    if X.roi_names == roi_names and (atlas is None or X.atlas is not None):
+        return X
+    return X._with(roi_names=roi_names, atlas=atlas if X.atlas is None else X.atlas)
 
 
 class CovariateColumn(NamedTuple):
@@ -62,9 +97,8 @@ class CovariateColumn(NamedTuple):
             known = column.dropna().to_numpy(np.float64)
             mean, std = (known.mean(), known.std()) if len(known) else (0.0, 0.0)
             if not np.isfinite(std):
-                raise ValueError(
-                    f"{name} has no mean and spread (infinite or huge values); correct it or leave it out."
-                )
+                problem = f"{name} has no mean and spread (infinite or huge values)"
+                raise DataError(problem, remedy="correct it or leave it out")
             if std == 0:
                 _warn_left_out(name)
             return cls(name, None, np.array([mean]), float(std))
@@ -84,9 +118,12 @@ class CovariateColumn(NamedTuple):
         else:
             strange = ~column.isin(self.levels).to_numpy() & ~absent
             if strange.any():
-                raise ValueError(
+                raise DataError(
                     f"{self.name} of {name_some(subjects[strange])} is {column[strange].tolist()[0]!r}, in "
-                    f"training it was one of {name_some(self.levels)}; correct it or leave it out."
+                    f"training it was one of {name_some(self.levels)}",
+                    subjects=subjects[strange],
+                    values=column[strange],
+                    remedy="correct it or leave it out",
                 )
             values = (column.to_numpy()[:, None] == np.array(self.levels[1:], object)) - self.mean
         values = values.astype(np.float64)

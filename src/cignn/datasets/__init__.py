@@ -1,5 +1,6 @@
 """Cohorts and graph sets to learn from: own data, public data, and generators that know the true edges."""
 
+from cignn._errors import DataError
 from cignn.datasets.abide import load_abide
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.cohort import Cohort, Subject
@@ -14,6 +15,7 @@ from cignn.datasets.tu import load_tu
 __all__ = [
     "Atlas",
     "Cohort",
+    "DataError",
     "Subject",
     "aal116",
     "check_cohort",

@@ -12,13 +12,16 @@ import numpy as np
 import pandas as pd
 
 from cignn._checks import name_some
+from cignn._errors import DataError, Option
 from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import aal116
-from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import checks_from, logger
+from cignn.datasets.cohort import Cohort
+from cignn.datasets.cohort_checks import checks_from
 from cignn.datasets.cohort_files import checked, read_many
+from cignn.datasets.exclusions import excluded
 from cignn.datasets.participants import numbers, tidy, tidy_sex
 from cignn.datasets.reading import all_named, named, read_npz, regular
+from cignn.datasets.series import SeriesStack
 from cignn.datasets.tables import read_table
 
 SELECTIONS = (None, "paper", "paper-balanced", "quality")
@@ -123,8 +126,8 @@ def load_abide(
         atlas=aal116() if atlas == "aal" and stack.values.shape[1] == 116 else None,
     )
     if not keep.all():
-        logger.info("left out %s: not in selection=%r", name_some(np.asarray(ids)[~keep]), selection)
-        cohort = cohort[keep]
+        gone = excluded(cohort.subjects[~keep], "selection", f"not in the selection {selection!r}")
+        cohort = cohort[keep]._noting(gone)
     return checked(cohort, rules, path)
 
 
@@ -154,16 +157,22 @@ def _read_stacked(path: Path) -> tuple[list[str], SeriesStack, pd.DataFrame]:
     try:
         stack = SeriesStack(arrays["data"], arrays["lengths"])
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise DataError(str(error).removesuffix("."), source=path) from error
     for name in _STACKED[2:]:
         if arrays[name].shape != (len(stack),):
             shape = arrays[name].shape
-            raise ValueError(f"{path}: '{name}' must be ({len(stack)},) as lengths, got shape {shape}.")
+            raise DataError(f"'{name}' must be ({len(stack)},) as lengths, got shape {shape}", source=path)
     ids, asd = arrays["file_id"].astype(str), arrays["label_asd"]
     odd = ~np.isin(asd, (0, 1))
     if odd.any():
         got = [f"{value} for {one}" for one, value in zip(ids[odd], asd[odd], strict=True)]
-        raise ValueError(f"{path}: label_asd must be 1 (ASD) or 0 (TD), got {name_some(got)}; correct them.")
+        raise DataError(
+            f"label_asd must be 1 (ASD) or 0 (TD), got {name_some(got)}",
+            subjects=ids[odd],
+            values=asd[odd],
+            remedy="correct them",
+            source=path,
+        )
     table = pd.DataFrame({"DX_GROUP": 2 - asd.astype(int), "SITE_ID": arrays["site"].astype(str)})
     return ids.tolist(), stack, table
 
@@ -173,20 +182,26 @@ def _read_files(folder: Path, atlas: str, n_jobs: int | None, verbose: int) -> t
     files = all_named(folder.rglob(f"*{tail}"))
     if not files:
         have = sorted({p.name.rsplit("_rois_", 1)[1][:-3] for p in folder.rglob("*_rois_*.1D")})
-        also = f", only files of the atlases {', '.join(have)}; pass atlas=" if have else ""
-        raise ValueError(
-            f"{folder} holds no *{tail}{also or '; pass download=True or give the folder that holds them'}."
+        if have:
+            problem = f"{folder} holds no *{tail}, only files of the atlases {', '.join(have)}"
+            raise DataError(problem, values=have, options=[Option("atlas", tuple(have))])
+        raise DataError(
+            f"{folder} holds no *{tail}",
+            options=[Option("download", (True,))],
+            remedy="give the folder that holds them",
         )
     ids = [file.name.removesuffix(tail) for file in files]
     twice = sorted({one for one in ids if ids.count(one) > 1}) if len(set(ids)) < len(ids) else []
     if twice:
         folders = sorted({str(f.parent) for f in files if f.name.removesuffix(tail) == twice[0]})
-        raise ValueError(f"{twice[0]} lies in {name_some(folders)}; give the folder of one pipeline.")
+        problem = f"{twice[0]} lies in {name_some(folders)}"
+        raise DataError(problem, subjects=twice, values=folders, remedy="give the folder of one pipeline")
     tables = read_many(files, n_jobs, verbose)
     widths = sorted({table.values.shape[1] for table in tables})
     if len(widths) > 1:
         odd = [one for one, t in zip(ids, tables, strict=True) if t.values.shape[1] != widths[-1]]
-        raise ValueError(f"{folder}: files differ in their number of ROIs ({widths}): {name_some(odd)}.")
+        problem = f"files differ in their number of ROIs ({widths}): {name_some(odd)}"
+        raise DataError(problem, subjects=odd, values=widths, source=folder)
     return ids, SeriesStack.of([table.values for table in tables])
 
 
@@ -208,28 +223,33 @@ def _phenotype(
     table = read_table(path)
     for column in ("SUB_ID", "DX_GROUP", "SITE_ID"):
         if column not in table:
-            raise ValueError(f"{path} has no column {column}; give ABIDE's phenotype table with phenotype=.")
+            table_of = Option("phenotype", advice="give ABIDE's phenotype table with {}")
+            raise DataError(f"{path} has no column {column}", values=table.columns, options=[table_of])
     table = table.apply(tidy)
     twice = table[["SUB_ID", "DX_GROUP"]].drop_duplicates()["SUB_ID"]
     if (again := twice[twice.duplicated()]).size:
-        raise ValueError(f"{path}: SUB_ID {name_some(again)} has two different DX_GROUP; keep one line.")
+        problem = f"SUB_ID {name_some(again)} has two different DX_GROUP"
+        raise DataError(problem, subjects=again, remedy="keep one line", source=path)
     table = table.drop_duplicates("SUB_ID").set_index("SUB_ID", drop=False)
     unknown = [one for one, code in zip(ids, codes, strict=True) if code not in table.index]
     if unknown:
-        raise ValueError(
-            f"{path} has no line for {name_some(unknown)}; give the whole table with phenotype=."
-        )
+        whole = Option("phenotype", advice="give the whole table with {}")
+        raise DataError(f"{path} has no line for {name_some(unknown)}", subjects=unknown, options=[whole])
     table = table.loc[codes].reset_index(drop=True)
     odd = ~pd.to_numeric(table["DX_GROUP"], errors="coerce").isin([1, 2]).to_numpy()
     if odd.any():
-        got, whom = table["DX_GROUP"][odd].iloc[0], name_some(np.asarray(ids)[odd])
-        raise ValueError(
-            f"{path}: DX_GROUP must be 1 (ASD) or 2 (TD), got {got} for {whom}; correct it or take these "
-            "files away."
+        got, whom = table["DX_GROUP"][odd], np.asarray(ids)[odd]
+        raise DataError(
+            f"DX_GROUP must be 1 (ASD) or 2 (TD), got {got.iloc[0]} for {name_some(whom)}",
+            subjects=whom,
+            values=got,
+            remedy="correct it or take these files away",
+            source=path,
         )
     if known is not None and (apart := (known["DX_GROUP"] != table["DX_GROUP"]).to_numpy()).any():
-        whom = name_some(np.asarray(ids)[apart])
-        raise ValueError(f"{path}: DX_GROUP is not what label_asd says of {whom}; correct one of them.")
+        whom = np.asarray(ids)[apart]
+        problem = f"DX_GROUP is not what label_asd says of {name_some(whom)}"
+        raise DataError(problem, subjects=whom, remedy="correct one of them", source=path)
     for column in ("AGE_AT_SCAN", "func_mean_fd"):
         if column in table:
             table[column] = numbers(table[column], column, ids, str(path))
@@ -244,7 +264,8 @@ def _covariates(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
             out[name] = tidy_sex(values.replace({1: "M", 2: "F"})) if name == "sex" else values
     for column in columns:
         if column not in table:
-            raise ValueError(f"the phenotype table has no column {column!r}; change columns=.")
+            change = Option("columns", advice="change {}")
+            raise DataError(f"the phenotype table has no column {column!r}", options=[change])
         out[column] = table[column].replace(_NO_VALUE, np.nan)
     return out
 
@@ -257,7 +278,7 @@ def _select(table: pd.DataFrame, selection: str | None, random_state: RandomStat
     needed = {"quality": RATERS, "paper-balanced": ("SEX",), "paper": ()}[selection]
     lacking = [column for column in needed if column not in table]
     if lacking:
-        raise ValueError(f"selection={selection!r} needs the column {lacking[0]} of the phenotype table.")
+        raise DataError(f"selection {selection!r} needs the column {lacking[0]} of the phenotype table")
     if selection == "quality":
         return ~(table[list(RATERS)] == "fail").any(axis=1).to_numpy()
     keep &= ~table["SUB_ID"].isin(NOT_IN_PAPER).to_numpy()

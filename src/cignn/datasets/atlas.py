@@ -106,7 +106,7 @@ class Atlas:
             table = read_table(table, "regions")
         table = table.rename(columns=lambda column: str(column).strip().lower())
         if "name" not in table:
-            raise ValueError(no_column(source, "name", "regions' names", table))
+            raise no_column(source, "name", "regions' names", table)
         have = [axis for axis in "xyz" if axis in table]
         if have and len(have) < 3:
             raise ValueError(

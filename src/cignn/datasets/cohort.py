@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,84 +12,47 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import digest
-from cignn._checks import name_some
 from cignn.datasets.atlas import Atlas, places_of
+from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
+from cignn.datasets.series import SeriesStack, as_float32
 from cignn.datasets.tables import check_finite_column, repeated
 from cignn.graphs.storage import positions
 
+logger = logging.getLogger(__name__)
+
 
 class Subject(NamedTuple):
-    """One subject of a `Cohort`: what ``cohort[i]`` gives for an integer i."""
+    """One subject of a cohort: what ``cohort[i]`` gives for an integer i.
 
-    subject: str
-    series: np.ndarray | None  # (t, R) float32, or None
-    matrix: np.ndarray | None  # (R, R) float32, or None
-    y: Any  # the label, or None
-    site: Any  # or None
-    covariates: dict[str, Any]
+    Parameters
+    ----------
+    subject : str
+        The subject's id.
+    series : ndarray of shape (t, R) or None
+        ROI series, float32; None in a cohort of matrices.
+    matrix : ndarray of shape (R, R) or None
+        Connectivity, float32; None in a cohort of series.
+    y : object
+        The label, or None.
+    site : object
+        Where the subject was scanned, or None.
+    covariates : dict
+        Value of each covariate.
 
-
-class SeriesStack(Sequence):
-    """Series of differing lengths in one array: ``stack[i]`` is a (t_i, R) view, a selection copies nothing.
-
-    values : (all time points, R) float32; subject i holds rows starts[i] to starts[i] + lengths[i].
+    Examples
+    --------
+    >>> from cignn.datasets import make_cohort
+    >>> one = make_cohort(12, random_state=0)[3]
+    >>> one.subject, one.series.shape[1]
+    ('sub-0004', 116)
     """
 
-    def __init__(self, values: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None = None) -> None:
-        self.values = as_float32(values, "series")
-        self.lengths = _as_lengths(lengths)
-        if self.values.ndim != 2 or self.lengths.ndim != 1:
-            shape = f"{self.values.shape} and {self.lengths.shape}"
-            raise ValueError(
-                f"stacked series must be (all time points, ROIs) with (n,) lengths, got {shape}."
-            )
-        if starts is None and (self.lengths.sum() != len(self.values) or (self.lengths < 0).any()):
-            total = self.lengths.sum()
-            raise ValueError(f"lengths must add up to the {len(self.values)} time points, got {total}.")
-        if not self.values.shape[1]:
-            raise ValueError(f"series need at least one ROI, got shape {self.values.shape}.")
-        self.starts = np.cumsum(self.lengths) - self.lengths if starts is None else starts
-
-    @classmethod
-    def of(cls, series: Any) -> SeriesStack:
-        """Stack (n, t, R) or a sequence of (t_i, R); data already stacked is kept as it is."""
-        if isinstance(series, SeriesStack):
-            return series
-        if isinstance(series, np.ndarray) and series.ndim == 3:
-            n, t, n_rois = series.shape
-            return cls(series.reshape(n * t, n_rois), np.full(n, t))
-        arrays = [as_float32(one, f"series {i}") for i, one in enumerate(series)]
-        for i, one in enumerate(arrays):
-            if one.ndim != 2:
-                raise ValueError(f"series {i} must be (time points, ROIs), got shape {one.shape}.")
-        widths = sorted({one.shape[1] for one in arrays})
-        if len(widths) > 1:
-            raise ValueError(f"all series must have the same number of ROIs, got {widths}.")
-        lengths = np.array([len(one) for one in arrays], np.int64)
-        values = np.empty((lengths.sum(), widths[0] if widths else 1), np.float32)
-        for one, start, length in zip(arrays, np.cumsum(lengths) - lengths, lengths, strict=True):
-            values[start : start + length] = one
-        return cls(values, lengths)
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, (int, np.integer)):
-            i = range(len(self))[key]
-            return self.values[self.starts[i] : self.starts[i] + self.lengths[i]]
-        return SeriesStack(self.values, self.lengths[key], self.starts[key])
-
-    def compact(self) -> SeriesStack:
-        """Return the same series in an array that holds nothing else."""
-        if self.lengths.sum() == len(self.values) and (np.diff(self.starts) == self.lengths[:-1]).all():
-            return self
-        values = np.concatenate(list(self)) if len(self) else self.values[:0]
-        return SeriesStack(values, self.lengths)
-
-    def __reduce__(self) -> tuple:  # a selection travels to another process without the rest
-        whole = self.compact()
-        return SeriesStack, (whole.values, whole.lengths)
+    subject: str
+    series: np.ndarray | None
+    matrix: np.ndarray | None
+    y: Any
+    site: Any
+    covariates: dict[str, Any]
 
 
 class Cohort:
@@ -96,24 +60,54 @@ class Cohort:
 
     ``cohort[3]`` is one `Subject`; ``cohort[mask]``, ``cohort[[0, 2]]`` and ``cohort[:10]`` are cohorts, so
     scikit-learn's splitters, searches and pipelines work on it. A selection shares its series with the
-    whole. Only shapes are checked here; `check_cohort` looks at the content.
+    whole. Only shapes are checked here; `check_cohort` looks at the content. Series and matrices are kept as
+    float32, series stacked in one array.
 
     Parameters
     ----------
-    series : sequence of (t_i, R) or (n, t, R) ROI series. Exactly one of ``series`` and ``matrices``.
-    matrices : (n, R, R) connectivity matrices; what is not finite on the diagonal becomes 0
-    y : (n,) labels of any kind, or None
-    sites : (n,) where each subject was scanned, or None; None or NaN among them becomes "n/a"
-    subjects : (n,) names; by default "sub-0001", "sub-0002", …
-    covariates : DataFrame or dict of columns with n rows: "age", "sex", "mean_fd", …
-    roi_names : (R,) names; by default the atlas's, or "ROI-001", "ROI-002", …
-    atlas : names, places and systems of the R regions, in their order or with their names, or None
-    edge_truth : (R, R) bool, True where an edge is known to make the class, or None
-    site_truth : (R, R) bool, True where an edge is known to differ between sites, or None
-    zeros_mean_absent : a series of zeros is a region that was not measured, which someone decided to keep:
-        it gets no connections; otherwise `Connectivity` asks what to do with it
+    series : sequence of (t_i, R) arrays or ndarray of shape (n, t, R), default=None
+        ROI series. Exactly one of ``series`` and ``matrices`` must be given.
+    matrices : array-like of shape (n, R, R), default=None
+        Connectivity matrices. Values on the diagonal that are not finite become 0.
+    y : array-like of shape (n,), default=None
+        Labels, numbers or words.
+    sites : array-like of shape (n,), default=None
+        Where each subject was scanned. None or NaN among them becomes "n/a".
+    subjects : array-like of shape (n,), default=None
+        Ids; by default "sub-0001", "sub-0002", …
+    covariates : DataFrame or dict of columns with n rows, default=None
+        For instance "age", "sex" and "mean_fd".
+    roi_names : sequence of R str, default=None
+        Names of the ROIs; by default the atlas's, or "ROI-001", "ROI-002", …
+    atlas : Atlas, default=None
+        Names, coordinates and systems of the R regions, in their order or with their names.
+    edge_truth : array-like of shape (R, R), default=None
+        True for edges that are known to make the class.
+    site_truth : array-like of shape (R, R), default=None
+        True for edges that are known to differ between sites.
+    zeros_mean_absent : bool, default=False
+        Whether a series of zeros is a region that was not measured and gets no connections. Otherwise
+        `cignn.connectome.Connectivity` refuses it.
+    exclusions : DataFrame, default=None
+        Who was left out of the cohort; see ``Attributes``.
 
-    Both kinds of data are kept as float32, series stacked in one array.
+    Attributes
+    ----------
+    exclusions : DataFrame
+        Subjects and ROIs that loaders and `check_cohort` left out, one row each: "subject" (its id; "" for
+        a ROI), "roi" (its name; "" for a subject), "reason" (the option that left it out) and "detail" (why,
+        in words). Empty where nothing was left out. A selection of the cohort keeps the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.datasets import Cohort
+    >>> series = np.random.default_rng(0).normal(size=(4, 60, 5))
+    >>> cohort = Cohort(series, y=[0, 1, 0, 1], sites=["A", "A", "B", "B"])
+    >>> cohort
+    Cohort(4 subjects, 5 ROIs, series of 60 time points, labels 0: 2, 1: 2, 2 sites)
+    >>> cohort[cohort.sites == "B"].subjects.tolist()
+    ['sub-0003', 'sub-0004']
     """
 
     def __init__(
@@ -130,6 +124,7 @@ class Cohort:
         edge_truth: np.ndarray | None = None,
         site_truth: np.ndarray | None = None,
         zeros_mean_absent: bool = False,
+        exclusions: pd.DataFrame | None = None,
     ) -> None:
         if (series is None) == (matrices is None):
             raise ValueError("a cohort needs exactly one of series and matrices.")
@@ -159,6 +154,7 @@ class Cohort:
         self.edge_truth = _as_truth("edge_truth", edge_truth, self.n_rois)
         self.site_truth = _as_truth("site_truth", site_truth, self.n_rois)
         self.zeros_mean_absent = zeros_mean_absent
+        self.exclusions = as_exclusions(exclusions)
 
     # ----------------------------------------------------------------- reading
 
@@ -167,22 +163,46 @@ class Cohort:
 
     @property
     def shape(self) -> tuple[int]:
-        """(number of subjects,): what scikit-learn reads to index the cohort like an array."""
+        """Number of subjects, as scikit-learn reads it to index the cohort like an array.
+
+        Returns
+        -------
+        tuple of one int
+            The number of subjects.
+        """
         return (len(self),)
 
     @property
     def n_rois(self) -> int:
-        """Number of ROIs."""
+        """Number of ROIs.
+
+        Returns
+        -------
+        int
+            The number of ROIs.
+        """
         return self.matrices.shape[1] if self.matrices is not None else self.series.values.shape[1]  # type: ignore[union-attr]
 
     @property
     def nameless(self) -> bool:
-        """Whether the ROIs have no other names than their numbers."""
+        """Whether the ROIs have no other names than their numbers.
+
+        Returns
+        -------
+        bool
+            True where neither names nor an atlas were given.
+        """
         return self.roi_names == _numbered(self.n_rois)
 
     @property
     def lengths(self) -> np.ndarray | None:
-        """(n,) number of time points of each subject, or None for matrices."""
+        """Number of time points of each subject.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            The lengths; None for matrices.
+        """
         return None if self.series is None else self.series.lengths
 
     def __getitem__(self, key: Any) -> Any:
@@ -250,44 +270,95 @@ class Cohort:
             "edge_truth": self.edge_truth,
             "site_truth": self.site_truth,
             "zeros_mean_absent": self.zeros_mean_absent,
+            "exclusions": self.exclusions,
         }
         return Cohort(**(parts | change))
 
     def with_matrices(self, matrices: np.ndarray) -> Cohort:
-        """Return the same subjects with connectivity, (n, R, R), instead of their data."""
+        """Return the same subjects with connectivity instead of their data.
+
+        Parameters
+        ----------
+        matrices : ndarray of shape (n, R, R)
+            Connectivity matrices.
+
+        Returns
+        -------
+        Cohort
+            A new cohort of matrices.
+        """
         if np.shape(matrices) != (len(self), self.n_rois, self.n_rois):
             want = (len(self), self.n_rois, self.n_rois)
             raise ValueError(f"matrices must have shape {want}, got {np.shape(matrices)}.")
         return self._with(series=None, matrices=matrices)
 
     def with_y(self, y: Any) -> Cohort:
-        """Return the same subjects with other labels, (n,) or None."""
+        """Return the same subjects with other labels.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,) or None
+            The labels.
+
+        Returns
+        -------
+        Cohort
+            A new cohort that shares its data with this one.
+        """
         return self._with(y=y)
 
     def with_atlas(self, atlas: Atlas) -> Cohort:
-        """Return the same subjects with the names, places and systems of ``atlas``.
+        """Return the same subjects with the names, coordinates and systems of an atlas.
 
-        An atlas of the same names in another order is brought into the cohort's; other names are replaced.
+        Parameters
+        ----------
+        atlas : Atlas
+            The R regions. With the cohort's names in another order, it is brought into the cohort's order;
+            other names replace those of the cohort.
+
+        Returns
+        -------
+        Cohort
+            A new cohort that shares its data with this one.
         """
         if len(atlas) == self.n_rois and (places := places_of(self.roi_names, atlas.names)) is not None:
             atlas = atlas[places]
         return self._with(atlas=atlas, roi_names=atlas.names)
 
+    def _noting(self, *excluded: pd.DataFrame) -> Cohort:
+        """Return the same subjects with further rows in the table of exclusions."""
+        for line in exclusion_lines(joined(*excluded)):
+            logger.info("%s", line)
+        return self._with(exclusions=joined(self.exclusions, *excluded))
+
     # ------------------------------------------------------------- reading as a whole
 
     def summary(self, groups: dict[Any, str] | None = None) -> pd.DataFrame:
-        """Return the demographic table: size, age (mean ± std) and sex, per group and per site and group.
+        """Return the demographic table: size, age (mean ± std) and sex of each class, over all and per site.
 
-        groups : label → name of the group, for instance ``{0: "TD", 1: "ASD"}``; by default the label.
-        Rows are (site, group), the whole cohort first under the site "all"; the columns are "subjects" and,
-        where the covariates exist, "age", "sex (M/F)" and "mean FD".
+        Parameters
+        ----------
+        groups : dict, default=None
+            Name of each label's class, for instance ``{0: "TD", 1: "ASD"}``; by default the label.
+
+        Returns
+        -------
+        DataFrame
+            Rows are (site, group), the whole cohort first under the site "all"; the columns are "subjects"
+            and, where the covariates exist, "age", "sex (M/F)" and "mean FD".
         """
         from cignn.datasets.participants import demographic_table
 
         return demographic_table(self, groups or {})
 
     def digest(self) -> str:
-        """Return a fingerprint of the subjects and their data: equal cohorts, equal digest."""
+        """Return a fingerprint of the subjects and their data.
+
+        Returns
+        -------
+        str
+            16 hexadecimal digits; equal cohorts have equal digests.
+        """
         names = np.array(self.roi_names, dtype=str)
         columns = [part for name in self.covariates for part in (np.array(name), self.covariates[name])]
         parts = [self.lengths, self.matrices, self.y, self.sites, self.subjects, names, *columns]
@@ -299,34 +370,21 @@ class Cohort:
         return digest(*arrays, *(self.series or ()), self.zeros_mean_absent, length=16)
 
     def save(self, path: str | Path) -> Path:
-        """Write the cohort to one .npz file, which `load_cohort` reads back; returns the path written."""
+        """Write the cohort to one .npz file, which `load_cohort` reads back.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; ".npz" is added where it is missing.
+
+        Returns
+        -------
+        Path
+            The file written.
+        """
         from cignn.datasets.cohort_npz import write_npz
 
         return write_npz(self, path)
-
-
-def as_float32(values: Any, what: str) -> np.ndarray:
-    """Real numbers as float32, infinite where it cannot hold them; complex ones, dates and words are none."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind == "O":  # Python's own numbers, or lists that are not alike
-            array = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{what} must be an array of numbers.") from None
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{what} must hold real numbers, got {array.dtype}.")
-    with np.errstate(over="ignore"):
-        return array.astype(np.float32, copy=False)
-
-
-def _as_lengths(lengths: Any) -> np.ndarray:
-    given = np.asarray(lengths)
-    with np.errstate(invalid="ignore"):
-        whole = given.astype(np.int64) if given.dtype.kind in "iuf" or not given.size else None
-    if whole is None or (whole != given).any():
-        got = name_some(np.ravel(given), 3)
-        raise ValueError(f"lengths must be whole numbers of time points, got {got}.")
-    return whole
 
 
 def _numbered(n_rois: int) -> list[str]:

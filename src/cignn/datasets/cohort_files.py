@@ -13,33 +13,29 @@ import numpy as np
 import pandas as pd
 
 from cignn._checks import name_some, whole
+from cignn._errors import DataError, Option
 from cignn._progress import track
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import Atlas, places_of
-from cignn.datasets.cohort import Cohort, SeriesStack
-from cignn.datasets.cohort_checks import (
-    Checks,
-    apply_checks,
-    are_matrices,
-    checks_from,
-    logger,
-    looks_turned,
-    remedy,
-)
+from cignn.datasets.cohort import Cohort
+from cignn.datasets.cohort_checks import Checks, apply_checks, checks_from, remedies
 from cignn.datasets.cohort_npz import read_npz, was_saved
+from cignn.datasets.exclusions import excluded, joined
 from cignn.datasets.mat_files import MatReader
 from cignn.datasets.reading import all_named, named, regular
 from cignn.datasets.roi_files import ENDINGS, RoiTable, read_roi_file
-from cignn.datasets.scans import Scans, all_scans, from_scans, holds_scans
+from cignn.datasets.scans import all_scans, from_scans, holds_scans
+from cignn.datasets.series import SeriesStack, are_matrices, looks_turned
 
-KINDS = ("series", "matrices")
+FOLDERS = ("series", "matrices")
+TRANSPOSE = Option("transpose", (True,), "pass {} if the files hold ROIs × time points")
 
 
 def load_cohort(
     path: str | Path,
     *,
     label: str | None = "label",
-    kind: str | None = None,
+    data: str | None = None,
     participants: str | Path | pd.DataFrame | None = None,
     atlas: Atlas | None = None,
     n_rois: int | None = None,
@@ -68,57 +64,83 @@ def load_cohort(
 
     Parameters
     ----------
-    path : the folder or file
-    label : column (array of the .npz) with the labels, None for a cohort without
-    kind : "series" or "matrices", where the folder has both
-    participants : another table (path or DataFrame); by default the folder's own; for derivatives also
-        that of the folders above, as BIDS places them
-    atlas : names, places and systems of the ROIs; by default names come from the files' headers
-    n_rois : how many ROIs each file must have; by default the atlas's number, else what most files have
-    transpose : the files hold ROIs × time points
-    extract : turns scans into a cohort, for derivatives: ``extract.transform(paths)``
-    entities : which scans of derivatives to take, for instance ``{"task": "rest", "space": "MNI152Lin"}``
-    n_jobs : files read at once; by default as many as there are processors
-    verbose : 1 shows a progress bar
-    **checks : what to do about bad subjects, "raise" by default, all described at `check_cohort`:
-        ``non_finite``, ``constant_rois``, ``short_series``, ``min_length``, ``asymmetric``, ``duplicates``,
-        ``near_duplicates``, ``missing_labels``, ``missing_sites``, ``one_class``; and, while reading,
-        ``missing`` (ids of the table without a file, or files without a line in the table) and ``mixed_rois``
-        (files with another number of ROIs than the others, or other names in their headers), each "raise" or
-        "drop_subject";
-        headers with the same names in another order are brought into one
+    path : str or Path
+        The folder or file.
+    label : str or None, default="label"
+        Column (array of the .npz) with the labels; None for a cohort without labels.
+    data : {"series", "matrices"}, default=None
+        Which of the two to read where there are both.
+    participants : str, Path or DataFrame, default=None
+        Another table of participants. By default the folder's own; for derivatives also that of the folders
+        above, where BIDS places it.
+    atlas : Atlas, default=None
+        Names, coordinates and systems of the ROIs. By default names come from the files' headers.
+    n_rois : int, default=None
+        Number of ROIs each file must have. By default the atlas's number, else what most files have.
+    transpose : bool, default=False
+        Whether the files hold ROIs × time points.
+    extract : RoiSeries, default=None
+        Makes series of the scans of derivatives: ``extract.transform(paths)`` returns a cohort.
+    entities : dict, default=None
+        Which scans of derivatives to take, for instance ``{"task": "rest", "space": "MNI152Lin"}``.
+    n_jobs : int, default=None
+        Number of files read at once; by default as many as there are processors.
+    verbose : int, default=0
+        1 shows a progress bar.
+    **checks : str or int
+        What to do about bad subjects, "raise" by default: the options of `check_cohort`, and two for files,
+        each "raise" or "drop_subject": ``missing`` (ids of the table without a file, or files without a line
+        in the table) and ``mixed_rois`` (files with another number of ROIs than the others, or other names
+        in their headers). Headers with the same names in another order are brought into one order.
 
     Returns
     -------
-    Cohort in the order of the table
+    Cohort
+        The subjects in the order of the table; ``exclusions`` says who was left out.
+
+    Raises
+    ------
+    DataError
+        Where the content is refused, with the option that helps.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from cignn.datasets import load_cohort
+    >>> rng = np.random.default_rng(0)
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     study = Path(name)
+    ...     (study / "series").mkdir()
+    ...     for i in (1, 2, 3, 4):
+    ...         np.save(study / "series" / f"sub-0{i}.npy", rng.normal(size=(60, 5)))
+    ...     lines = ["participant_id,label", "01,patient", "02,control", "03,patient", "05,control"]
+    ...     _ = (study / "participants.csv").write_text("\\n".join(lines))
+    ...     cohort = load_cohort(study, missing="drop_subject")
+    >>> cohort
+    Cohort(3 subjects, 5 ROIs, series of 60 time points, labels control: 1, patient: 2)
+    >>> cohort.exclusions["subject"].tolist()
+    ['05', 'sub-04.npy']
     """
     rules = checks_from(checks)
     path = named(path)
-    if kind not in (None, *KINDS):
-        raise ValueError(f"kind must be series or matrices, got {kind!r}.")
+    if data not in (None, *FOLDERS):
+        raise ValueError(f"data must be series or matrices, got {data!r}.")
     if n_rois is not None:
         whole("n_rois", n_rois, 1)
     if not path.is_dir():
-        path = regular(path, "give a cohort's folder or .npz file")
-        if path.suffix != ".npz":
-            raise ValueError(
-                f"{path} is neither a folder nor an .npz file; give the folder that holds participants.tsv."
-            )
-        cohort = read_npz(path, label, transpose)
-        if kind is not None and (kind == "series") != (cohort.matrices is None):
-            raise ValueError(f"{path} holds no {kind}; leave kind= out.")
-        if n_rois not in (None, cohort.n_rois):
-            raise ValueError(f"{path}: n_rois is {n_rois}, the file has {cohort.n_rois}; correct it.")
+        cohort = _from_npz(path, label, data, n_rois, transpose)
         cohort = cohort if atlas is None else cohort.with_atlas(atlas)
         if not checks and was_saved(path):
             return cohort
     elif extract is not None or holds_scans(path):
         cohort = from_scans(path, label, participants, extract, dict(entities or {}), rules)
     else:
-        folder = _data_folder(path, kind)
+        place = _data_folder(path, data)
         frame, source = people.participants_table(participants, [path])
         cohort = _from_files(
-            frame, source, folder, label=label, atlas=atlas, n_rois=n_rois, transpose=transpose,
+            frame, source, place, label=label, atlas=atlas, n_rois=n_rois, transpose=transpose,
             n_jobs=n_jobs, verbose=verbose, rules=rules,
         )  # fmt: skip
     if cohort.series is not None:
@@ -126,20 +148,38 @@ def load_cohort(
     return checked(cohort, rules, path)
 
 
+def _from_npz(path: Path, label: str | None, wanted: str | None, n_rois: int | None, turn: bool) -> Cohort:
+    path = regular(path, "give a cohort's folder or .npz file")
+    if path.suffix != ".npz":
+        raise ValueError(
+            f"{path} is neither a folder nor an .npz file; give the folder that holds participants.tsv."
+        )
+    cohort = read_npz(path, label, turn)
+    if wanted is not None and (wanted == "series") != (cohort.matrices is None):
+        raise DataError(f"{path} holds no {wanted}", options=[Option("data", advice="leave {} out")])
+    if n_rois not in (None, cohort.n_rois):
+        problem = f"n_rois is {n_rois}, the file has {cohort.n_rois}"
+        raise DataError(problem, values=(cohort.n_rois,), remedy="correct it", source=path)
+    return cohort
+
+
 def _check_series(cohort: Cohort, path: Path, told: bool) -> None:
     """Refuse matrices among series, and ROIs × time points unless names or the caller told which is which."""
     assert cohort.series is not None
     n = cohort.n_rois
     if are_matrices(cohort.series):
-        raise ValueError(
-            f"{path}: the series are symmetric tables of {n}×{n}: connectivity goes into matrices/, or the "
-            "array matrices of an .npz."
+        raise DataError(
+            f"the series are symmetric tables of {n}×{n}",
+            remedy="put connectivity into matrices/, or into the array matrices of an .npz",
+            source=path,
         )
-    shapes = set(cohort.series.lengths)
+    shapes = set(cohort.series.lengths.tolist())
     if not told and cohort.nameless and len(shapes) == 1 and looks_turned(cohort.series):
-        raise ValueError(
-            f"{path}: the series of {shapes.pop()}×{n} look like ROIs × time points (neighbouring columns "
-            f"are far more alike than rows); pass transpose=True, or n_rois={n} if the columns are ROIs."
+        raise DataError(
+            f"the series of {shapes.pop()}×{n} look like ROIs × time points (neighbouring columns are far "
+            "more alike than rows)",
+            options=[TRANSPOSE, Option("n_rois", (n,), "pass {} if the columns are ROIs")],
+            source=path,
         )
 
 
@@ -147,23 +187,21 @@ def checked(cohort: Cohort, rules: Checks, path: Path) -> Cohort:
     """Apply the checks to a cohort just read; every line of their error names where it came from."""
     try:
         return apply_checks(cohort, rules, own=True)
-    except ValueError as error:
-        raise ValueError("\n".join(f"{path}: {line}" for line in str(error).split("\n"))) from error
+    except DataError as error:
+        raise error.at(path) from error
 
 
 # ------------------------------------------------------------------------- a table and files
 
 
-def _data_folder(path: Path, kind: str | None) -> Path:
-    have = [name for name in KINDS if (path / name).is_dir() and kind in (None, name)]
+def _data_folder(path: Path, wanted: str | None) -> Path:
+    have = [name for name in FOLDERS if (path / name).is_dir() and wanted in (None, name)]
     if len(have) == 2:
-        raise ValueError(f"{path} has both series/ and matrices/; pass kind='series' or kind='matrices'.")
+        raise DataError(f"{path} has both series/ and matrices/", options=[Option("data", FOLDERS)])
     if not have:
-        wanted = f"{kind}/" if kind else "series/ or matrices/"
-        raise ValueError(
-            f"{path} has no folder {wanted} with one file per subject; for what fMRIPrep leaves pass "
-            f"extract=RoiSeries(atlas=…)."
-        )
+        name = f"{wanted}/" if wanted else "series/ or matrices/"
+        scans = Option("extract", advice="pass extract=RoiSeries(atlas=…) for what fMRIPrep leaves")
+        raise DataError(f"{path} has no folder {name} with one file per subject", options=[scans])
     return path / have[0]
 
 
@@ -185,17 +223,22 @@ def _from_files(
     if not files:
         deeper = any(p.suffix.lower() in ENDINGS for p in folder.rglob("*"))
         advice = "; put those of the folders below into this one" if deeper else ""
-        raise ValueError(f"{folder} holds no file with an ending of {', '.join(ENDINGS)}{advice}.")
-    choose = all_scans if rules.duplicates == "keep" else _one_scan_each
-    frame, paths = choose(frame, files, folder, source, rules)
+        raise DataError(f"{folder} holds no file with an ending of {', '.join(ENDINGS)}{advice}")
+    choose = all_scans if rules.duplicates == "keep" else people.one_scan_each
+    frame, paths, gone = choose(frame, files, folder, source, rules)
     tables = read_many(paths, n_jobs, verbose)
     if transpose:
         tables = [RoiTable(table.values.T, None) for table in tables]
     square = folder.name == "matrices"
-    keep = _same_rois(frame["participant_id"], tables, folder, n_rois, atlas, rules)
-    frame, tables = frame[keep].reset_index(drop=True), [t for t, k in zip(tables, keep, strict=True) if k]
-    keep = _same_names(frame["participant_id"], tables, folder, rules)
-    frame, tables = frame[keep].reset_index(drop=True), [t for t, k in zip(tables, keep, strict=True) if k]
+    for misfits in (
+        lambda ids, tables: _other_rois(ids, tables, folder, n_rois, atlas, rules),
+        lambda ids, tables: _other_names(ids, tables, folder, rules),
+    ):
+        wrong = misfits(frame["participant_id"], tables)  # place → why
+        ids = frame["participant_id"].iloc[list(wrong)]
+        gone = joined(gone, excluded(ids, "mixed_rois", list(wrong.values())))
+        frame = frame.drop(index=list(wrong)).reset_index(drop=True)
+        tables = [table for i, table in enumerate(tables) if i not in wrong]
     tables = _in_one_order(frame["participant_id"], tables, folder, atlas)
     names = [table.names for table in tables]
     shared = names[0] if names[0] is not None and all(n == names[0] for n in names) else None
@@ -204,16 +247,8 @@ def _from_files(
     values = [table.values for table in tables]
     data: dict[str, Any] = {"matrices": np.stack(values)} if square else {"series": SeriesStack.of(values)}
     roi_names = atlas.names if atlas is not None else shared
-    return Cohort(**data, **people.describe(frame, label, source), roi_names=roi_names, atlas=atlas)
-
-
-def _one_scan_each(frame: pd.DataFrame, files: list[Path], folder: Path, source: str, rules: Checks) -> Scans:
-    keep = ', or "keep" where they are scans of one subject'
-    frame = people.unique_ids(frame, source, rules, keep)
-    matched = people.files_of(frame["participant_id"].tolist(), files)
-    chosen = people.one_file_each(matched, files, folder, source, rules, keep=keep)
-    frame = frame[frame["participant_id"].isin(chosen)].reset_index(drop=True)
-    return Scans(frame, [chosen[name] for name in frame["participant_id"]])
+    told = people.describe(frame, label, source)
+    return Cohort(**data, **told, roi_names=roi_names, atlas=atlas)._noting(gone)
 
 
 def read_many(
@@ -233,73 +268,79 @@ def read_many(
         return list(track(pool.map(read, paths), "reading subjects", len(paths), verbose))
 
 
-def _same_rois(
+def _other_rois(
     subjects: Sequence[str],
     tables: list[RoiTable],
     folder: Path,
     n_rois: int | None,
     atlas: Atlas | None,
     rules: Checks,
-) -> np.ndarray:
-    """(n,) whose table has the expected number of ROIs, by default that of the atlas or what most have."""
+) -> dict[int, str]:
+    """Place and shape of each table without the expected number of ROIs: the atlas's, or what most have."""
     expected = n_rois or (None if atlas is None else len(atlas))
     square = folder.name == "matrices"
     shapes = [table.values.shape for table in tables]
+    words = ["×".join(map(str, shape)) for shape in shapes]
     widths = Counter(width for _, width in shapes)
     if square and all(height != width for height, width in shapes):
-        got = name_some(f"{name} ({'×'.join(map(str, s))})" for name, s in zip(subjects, shapes, strict=True))
-        raise ValueError(
-            f"{folder}: matrices must be ROIs × ROIs, got {got}; unfold vectors into matrices, put series "
-            "into series/."
+        got = name_some(f"{name} ({shape})" for name, shape in zip(subjects, words, strict=True))
+        raise DataError(
+            f"matrices must be ROIs × ROIs, got {got}",
+            subjects=subjects,
+            values=words,
+            remedy="unfold vectors into matrices, put series into series/",
+            source=folder,
         )
     wanted = expected or widths.most_common(1)[0][0]
-    fits = np.array([w == wanted and (h == w or not square) for h, w in shapes])
-    wrong = [
-        f"{name} ({'×'.join(map(str, s))})"
-        for name, s, ok in zip(subjects, shapes, fits, strict=True)
-        if not ok
-    ]
+    wrong = {i: words[i] for i, (h, w) in enumerate(shapes) if w != wanted or (square and h != w)}
     if not wrong:
-        return fits
+        return wrong
     turned = not square and sum(height == wanted for height, _ in shapes) > len(tables) / 2
     if wanted not in widths and not turned:
         usual, count = widths.most_common(1)[0]
         have = f"{'all' if count == len(tables) else count} of the {len(tables)} files have {usual}"
-        if n_rois:
-            raise ValueError(f"{folder}: n_rois is {n_rois}, {have}; leave it out or correct it.")
-        raise ValueError(f"{folder}: the atlas has {wanted} regions, {have}; give the atlas of these files.")
-    what = "matrices" if square else "series (time points × ROIs)"
-    line = f"{folder}: expected {what} of {wanted} ROIs, got {name_some(wrong)}"
-    if not fits.any() or rules.mixed_rois == "raise":
-        hint = ""
-        if turned:
-            hint = "transpose=True, or "
-        elif not square and expected is None and len({h for h, _ in shapes}) == 1 and len(widths) > 1:
-            hint = "transpose=True if the files hold ROIs × time points, or "
-        advice = remedy("mixed_rois").replace("pass ", f"pass {hint}")
-        raise ValueError(f"{line}; {advice}, or give n_rois= the right number.")
-    logger.info("dropped: %s (mixed_rois='drop_subject')", line)
-    return fits
+        what = f"n_rois is {n_rois}" if n_rois else f"the atlas has {wanted} regions"
+        remedy = "leave it out or correct it" if n_rois else "give the atlas of these files"
+        raise DataError(f"{what}, {have}", values=list(widths), remedy=remedy, source=folder)
+    if len(wrong) == len(tables) or rules.mixed_rois == "raise":
+        may_be_turned = not square and expected is None and len({h for h, _ in shapes}) == 1
+        hint = [Option("transpose", (True,))] if turned else [TRANSPOSE] if may_be_turned else []
+        number = Option("n_rois", advice="set the right number with {}")
+        what = "matrices" if square else "series (time points × ROIs)"
+        got = name_some(f"{subjects[i]} ({shape})" for i, shape in wrong.items())
+        raise DataError(
+            f"expected {what} of {wanted} ROIs, got {got}",
+            subjects=[subjects[i] for i in wrong],
+            values=list(wrong.values()),
+            options=[*hint, remedies("mixed_rois"), number],
+            source=folder,
+        )
+    return wrong
 
 
-def _same_names(subjects: Sequence[str], tables: list[RoiTable], folder: Path, rules: Checks) -> np.ndarray:
-    """(n,) whose header names the regions that most headers name, in any order; no header is no objection."""
+def _other_names(
+    subjects: Sequence[str], tables: list[RoiTable], folder: Path, rules: Checks
+) -> dict[int, str]:
+    """Place of each table whose header names other regions than most do, in any order, and the first name."""
     named = [None if table.names is None else tuple(sorted(table.names)) for table in tables]
     counts = Counter(names for names in named if names is not None)
-    usual = counts.most_common(1)[0][0] if counts else None
-    fits = np.array([names is None or names == usual for names in named])
-    if usual is None or fits.all():
-        return fits
-    wrong = [
-        f"{name} ({_first_without(names, usual)} instead of {_first_without(usual, names)})"
-        for name, names in zip(subjects, named, strict=True)
+    usual = counts.most_common(1)[0][0] if counts else ()
+    wrong = {
+        i: f"{_first_without(names, usual)} instead of {_first_without(usual, names)}"
+        for i, names in enumerate(named)
         if names is not None and names != usual
-    ]
-    line = f"{folder}: headers name other regions than most do in {name_some(wrong)}"
-    if rules.mixed_rois == "raise":
-        raise ValueError(f"{line}; {remedy('mixed_rois')}, or give all files the same names.")
-    logger.info("dropped: %s (mixed_rois='drop_subject')", line)
-    return fits
+    }
+    if wrong and rules.mixed_rois == "raise":
+        whom = name_some(f"{subjects[i]} ({why})" for i, why in wrong.items())
+        raise DataError(
+            f"headers name other regions than most do in {whom}",
+            subjects=[subjects[i] for i in wrong],
+            values=list(wrong.values()),
+            options=[remedies("mixed_rois")],
+            remedy="give all files the same names",
+            source=folder,
+        )
+    return wrong
 
 
 def _first_without(names: Sequence[str], others: Sequence[str]) -> str:
@@ -317,16 +358,18 @@ def _in_one_order(
     try:
         places = None if atlas is None else places_of(atlas.names, headers[0])
     except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
+        raise DataError(str(error).removesuffix("."), source=folder) from None
     wanted = headers[0] if places is None else [headers[0][i] for i in places]
     if all(names == wanted for names in headers):
         return tables
     without = [name for name, table in zip(subjects, tables, strict=True) if table.names is None]
     if without or len(set(wanted)) < len(wanted):
         who = f"{name_some(without)} without names" if without else "some names twice"
-        raise ValueError(
-            f"{folder}: headers give the regions in different orders, with {who}; name every region once in "
-            "every file."
+        raise DataError(
+            f"headers give the regions in different orders, with {who}",
+            subjects=without,
+            remedy="name every region once in every file",
+            source=folder,
         )
     square = folder.name == "matrices"
     return [_reordered(table, wanted, square) for table in tables]

@@ -2,8 +2,8 @@
 
 ``series`` (all time points, R) + ``lengths`` (n,), or ``series`` (n, t, R), or ``matrices`` (n, R, R);
 ``label`` and optional ``site``, ``subject`` (n,), ``roi`` (R,); and what `Cohort.save` adds:
-``covariate_<name>`` (n,), ``edge_truth``, ``site_truth`` (R, R) and
-``atlas_names``, ``atlas_coordinates``, ``atlas_systems``, ``atlas_colours``.
+``covariate_<name>`` (n,), ``edge_truth``, ``site_truth`` (R, R), ``excluded_<column>`` (rows of the table of
+exclusions,) and ``atlas_names``, ``atlas_coordinates``, ``atlas_systems``, ``atlas_colours``.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._errors import DataError, Option
 from cignn._files import replacing
 from cignn.datasets.atlas import Atlas
-from cignn.datasets.cohort import Cohort, SeriesStack
+from cignn.datasets.cohort import Cohort
+from cignn.datasets.exclusions import COLUMNS as EXCLUSION_COLUMNS
 from cignn.datasets.reading import NUMBERS, NUMBERS_AND_WORDS, names_in, regular
 from cignn.datasets.reading import read_npz as arrays_of
+from cignn.datasets.series import SeriesStack
 
 MISSING = "n/a"  # what BIDS tables write for a missing value
 # other names of arrays that would be lost without a word
 LIKE = {"site": ("sites", "site_id"), "subject": ("subjects", "subject_id"), "roi": ("rois", "roi_names")}
 LIKE_LABELS = ("y", "labels", "target", "targets", "diagnosis", "group", "dx")  # what others call them
-_COVARIATE = "covariate_"
+_COVARIATE, _EXCLUDED = "covariate_", "excluded_"
 # dimensions and kinds of the arrays that are read; labels and covariates have one of numbers or words
 _FORMS: dict[str, tuple[tuple[int, ...], str]] = {
     "series": ((2, 3), NUMBERS),
@@ -40,6 +43,7 @@ _FORMS: dict[str, tuple[tuple[int, ...], str]] = {
     "edge_truth": ((2,), NUMBERS),
     "site_truth": ((2,), NUMBERS),
     "zeros_mean_absent": ((0,), NUMBERS),
+    **{f"{_EXCLUDED}{name}": ((1,), "U") for name in EXCLUSION_COLUMNS},
     "atlas_names": ((1,), "U"),
     "atlas_coordinates": ((2,), NUMBERS),
     "atlas_systems": ((1,), "U"),
@@ -67,6 +71,8 @@ def write_npz(cohort: Cohort, path: str | Path) -> Path:
         "site_truth": cohort.site_truth,
         "zeros_mean_absent": np.array(True) if cohort.zeros_mean_absent else None,
     }
+    if len(cohort.exclusions):
+        arrays |= {f"{_EXCLUDED}{name}": cohort.exclusions[name].to_numpy(str) for name in EXCLUSION_COLUMNS}
     arrays |= {f"{_COVARIATE}{name}": _plain(cohort.covariates[name]) for name in cohort.covariates}
     if (atlas := cohort.atlas) is not None:
         arrays |= {
@@ -95,7 +101,10 @@ def read_npz(path: str | Path, label: str | None = "label", transpose: bool = Fa
         for name, array in arrays.items():
             _check_form(name, array)
         if transpose and (series is None or series.ndim != 3):
-            raise ValueError("transpose=True is for series (subjects, ROIs, time points); leave it out.")
+            raise DataError(
+                "only series (subjects, ROIs, time points) can be transposed",
+                options=[Option("transpose", (True,), "leave {} out")],
+            )
         series = series.swapaxes(1, 2) if transpose else series
         if series is not None and series.ndim == 2:
             if "lengths" not in arrays:
@@ -115,7 +124,10 @@ def read_npz(path: str | Path, label: str | None = "label", transpose: bool = Fa
             edge_truth=arrays.get("edge_truth"),
             site_truth=arrays.get("site_truth"),
             zeros_mean_absent="zeros_mean_absent" in arrays,
+            exclusions=_exclusions(arrays),
         )
+    except DataError as error:
+        raise error.at(path) from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -126,10 +138,12 @@ def _check_array_names(path: Path, names: list[str], label: str | None) -> None:
         found = ", ".join(names) or "nothing"
         raise ValueError(f"{path} must hold one of the arrays series and matrices, got {found}.")
     if label not in (None, "label") and label not in names:
-        raise ValueError(f"{path} has no array '{label}' to read labels from, got {', '.join(names)}.")
+        problem = f"{path} has no array '{label}' to read labels from, got {', '.join(names)}"
+        raise DataError(problem, values=names, options=[Option("label", advice="name another with {}")])
     near = [name for name in LIKE_LABELS if name in names]
     if label == "label" and label not in names and near:
-        raise ValueError(f"{path} has no array 'label' but {near[0]!r}; pass label={near[0]!r} or rename it.")
+        problem = f"{path} has no array 'label' but {near[0]!r}"
+        raise DataError(problem, values=near, options=[Option("label", (near[0],))], remedy="rename it")
     for name, others in LIKE.items():
         near = [other for other in others if other in names and name not in names and other != label]
         if near:
@@ -177,6 +191,16 @@ def _covariates(arrays: dict[str, np.ndarray]) -> pd.DataFrame | None:
         if name.startswith(_COVARIATE) or name in own
     }
     return pd.DataFrame(columns) if columns else None
+
+
+def _exclusions(arrays: dict[str, np.ndarray]) -> pd.DataFrame | None:
+    table = {name: arrays.get(f"{_EXCLUDED}{name}") for name in EXCLUSION_COLUMNS}
+    lengths = {len(column) for column in table.values() if column is not None}
+    if not lengths:
+        return None
+    if len(lengths) > 1 or any(column is None for column in table.values()):
+        raise ValueError("the arrays 'excluded_…' must have one length each; write the file again.")
+    return pd.DataFrame(table)
 
 
 def _atlas(arrays: dict[str, np.ndarray]) -> Atlas | None:

@@ -5,14 +5,28 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from cignn._arrays import above_diagonal, upper_indices
+from cignn._arrays import above_diagonal, digest, upper_indices
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.series import SeriesStack
 
 NEAR_IDENTICAL = 0.7
 SAME = 0.999  # of connectivity as it is: copies, whatever else holds
 BROAD = 10  # leading patterns taken off before subjects are compared: motion and site make strangers alike
 SHORTEST = 3  # time points: two always correlate fully
 FEWEST_SUBJECTS, FEWEST_ROIS = 20, 10  # below, the cohort's own mean and chance decide who is alike
+
+
+def identical_pairs(cohort: Cohort, among: np.ndarray) -> list[tuple[int, int]]:
+    """Pairs (first, later) of subjects with the very same numbers that are not all constant."""
+    seen: dict[str, int] = {}
+    pairs = []
+    for i, one in enumerate(data_of(cohort)):
+        if among[i] and one.size and one.min() != one.max():
+            key = digest(one)
+            if key in seen:
+                pairs.append((seen[key], i))
+            seen.setdefault(key, i)
+    return pairs
 
 
 def near_duplicates(cohort: Cohort) -> pd.DataFrame:
@@ -28,6 +42,11 @@ def near_duplicates(cohort: Cohort) -> pd.DataFrame:
     return pairs[strangers].reset_index(drop=True)
 
 
+def data_of(cohort: Cohort) -> SeriesStack | np.ndarray:
+    """Return the series or matrices of a cohort."""
+    return cohort.series if cohort.series is not None else cohort.matrices  # type: ignore[return-value]
+
+
 def connectivity_vectors(cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
     """(n, edges) connectivity without the cohort's mean, 0 where undefined; (n, R) ROIs without signal."""
     if cohort.lengths is not None and (short := cohort.lengths < SHORTEST).any():
@@ -40,7 +59,7 @@ def connectivity_vectors(cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
     vectors = np.empty((len(cohort), len(rows)), np.float32)
     constant = np.empty((len(cohort), cohort.n_rois), bool)
     off = ~np.eye(cohort.n_rois, dtype=bool)
-    for i, one in enumerate(cohort.series if cohort.series is not None else cohort.matrices):  # type: ignore[arg-type]
+    for i, one in enumerate(data_of(cohort)):
         finite = np.nan_to_num(one, posinf=0, neginf=0)
         if cohort.series is not None:
             constant[i] = _flat(one)

@@ -6,13 +6,16 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from cignn._checks import letters, name_some
-from cignn.datasets.cohort_checks import Checks, clean_labels, logger, remedy
+from cignn._errors import DataError, Option
+from cignn.datasets.cohort_checks import Checks, remedies
+from cignn.datasets.exclusions import excluded, joined
+from cignn.datasets.labels import clean_labels
 from cignn.datasets.reading import named
 from cignn.datasets.tables import MISSING, NO_VALUES, check_finite_column, no_column, read_table, repeated
 
@@ -73,9 +76,13 @@ def numbers(column: pd.Series, name: str, subjects: Any, source: str) -> pd.Seri
     out = pd.to_numeric(words, errors="coerce").astype(float)
     wrong = (out.isna() & (words != "")).to_numpy()
     if wrong.any():
-        raise ValueError(
-            f"{source}: {name} must be a number, got {words[wrong].iloc[0]!r} for "
-            f"{name_some(np.asarray(subjects)[wrong])}; correct it, or write n/a where it is not known."
+        whom = np.asarray(subjects)[wrong]
+        raise DataError(
+            f"{name} must be a number, got {words[wrong].iloc[0]!r} for {name_some(whom)}",
+            subjects=whom,
+            values=words[wrong],
+            remedy="correct it, or write n/a where it is not known",
+            source=source,
         )
     check_finite_column(out, name, subjects, source)
     return out.mask(out.isin(NO_VALUES))
@@ -122,11 +129,16 @@ def label_column(frame: pd.DataFrame, label: str, source: str | Path) -> str:
     if label in frame:
         return label
     if len(alike) > 1:
-        raise ValueError(f"{source} has the columns {', '.join(alike)}; give label= the one with the labels.")
+        which = Option("label", advice="choose one of them with {}")
+        raise DataError(f"{source} has the columns {', '.join(alike)}", values=alike, options=[which])
     if not alike:
-        raise ValueError(
-            f"{source} has no column {label!r}, got {', '.join(frame.columns)}; name the column of the "
-            f"labels with label=, or pass label=None."
+        raise DataError(
+            f"{source} has no column {label!r}, got {', '.join(frame.columns)}",
+            values=frame.columns,
+            options=[
+                Option("label", advice="name the column of the labels with {}"),
+                Option("label", (None,), "pass {} for a cohort without labels"),
+            ],
         )
     return alike[0]
 
@@ -146,7 +158,7 @@ def participants_table(
     if isinstance(given, pd.DataFrame):
         source = "the table of participants"
         if twice := repeated(map(str, given.columns)):
-            raise ValueError(f"{source} has the column {twice} more than once; keep or rename one.")
+            raise DataError(f"{source} has the column {twice} more than once", remedy="keep or rename one")
         frame = given.astype(object).where(given.notna(), "").astype(str).reset_index(drop=True)
         frame.columns = frame.columns.map(str)
     else:
@@ -160,11 +172,11 @@ def participants_table(
         frame, source = read_table(place), str(place)
     column = known_column(frame, "participant_id")
     if column is None:
-        raise ValueError(no_column(source, "participant_id", "ids", frame))
+        raise no_column(source, "participant_id", "ids", frame)
     frame = frame.rename(columns={column: "participant_id"})
     nameless = frame["participant_id"].str.lower().isin(MISSING)
     if nameless.any():
-        raise ValueError(f"{source} has no participant_id in {nameless.sum()} lines; fill it in.")
+        raise DataError(f"{source} has no participant_id in {nameless.sum()} lines", remedy="fill it in")
     if frame["participant_id"].str.fullmatch(r"\d+\.0").all():  # numbers that once stood beside a gap
         frame["participant_id"] = frame["participant_id"].str[:-2]
     return frame, source
@@ -218,41 +230,60 @@ def files_of(ids: Sequence[str], paths: Sequence[Path]) -> dict[str, list[Path]]
     return found
 
 
-def unique_ids(frame: pd.DataFrame, source: str, rules: Checks, keep: str = "") -> pd.DataFrame:
-    """One line per id: two lines cannot share one file. keep : how to keep them all, for the message."""
-    twice = frame["participant_id"].map(bare).duplicated()
-    if twice.any() and rules.duplicates != "keep_first":
-        names = name_some(frame["participant_id"][twice].unique())
-        raise ValueError(
-            f'{source}: the same id stands more than once for {names}; pass duplicates="keep_first"{keep}.'
-        )
-    return frame[~twice].reset_index(drop=True)
+SCANS = Option("duplicates", ("keep",), "pass {} where they are scans of one subject")
 
 
-def one_file_each(
-    matched: dict[str, list[Path]],
+class Matched(NamedTuple):
+    """One line of the table and one file per scan, and who has been left out."""
+
+    frame: pd.DataFrame
+    paths: list[Path]
+    excluded: pd.DataFrame
+
+
+def one_scan_each(
+    frame: pd.DataFrame,
     files: list[Path],
     folder: Path,
     source: str,
     rules: Checks,
-    choose: str = "",
-    keep: str = "",
-) -> dict[str, Path]:
-    """Choose each participant's file, or say who has none, who has several and which are nobody's.
-
-    choose, keep : how to choose one of several, or to keep them all, for the message.
-    """
-    problems = []
+    options: Sequence[Option] = (SCANS,),
+) -> Matched:
+    """Match every participant with one file; options : what else helps where there are several."""
+    keep_first = Option("duplicates", ("keep_first",))
+    twice = frame["participant_id"].map(bare).duplicated()
+    if twice.any() and rules.duplicates != "keep_first":  # two lines cannot share one file
+        names = frame["participant_id"][twice].unique()
+        raise DataError(
+            f"the same id stands more than once for {name_some(names)}",
+            subjects=names,
+            options=[keep_first, *(option for option in options if option is SCANS)],
+            source=source,
+        )
+    gone = [excluded(frame["participant_id"][twice], "duplicates", "second line of the same id")]
+    frame = frame[~twice].reset_index(drop=True)
+    matched = files_of(frame["participant_id"].tolist(), files)
+    errors = []
     several = {name: paths for name, paths in matched.items() if len(paths) > 1}
     if several and rules.duplicates != "keep_first":
         names = name_some(f"{n} ({', '.join(p.name for p in paths[:3])})" for n, paths in several.items())
-        advice = f'pass {choose}duplicates="keep_first"{keep}'
-        problems.append(f"{folder}: more than one file for {names}; {advice}.")
+        errors.append(
+            DataError(
+                f"more than one file for {names}",
+                subjects=several,
+                values=[path.name for paths in several.values() for path in paths],
+                options=[keep_first, *options],
+                source=folder,
+            )
+        )
+    later = [(name, path.name) for name, paths in several.items() for path in paths[1:]]
+    gone.append(excluded([name for name, _ in later], "duplicates", [f"file {file}" for _, file in later]))
     without = [name for name, paths in matched.items() if not paths]
     owned = {path for paths in matched.values() for path in paths}
     ownerless = [path.name for path in files if path not in owned]
-    refuse_missing(without, ownerless, len(files), folder, source, rules, problems)
-    return {name: paths[0] for name, paths in matched.items() if paths}
+    gone.append(refuse_missing(without, ownerless, len(files), folder, source, rules, errors))
+    frame = frame[~frame["participant_id"].isin(without)].reset_index(drop=True)
+    return Matched(frame, [matched[name][0] for name in frame["participant_id"]], joined(*gone))
 
 
 def refuse_missing(
@@ -262,30 +293,33 @@ def refuse_missing(
     folder: Path,
     source: str,
     rules: Checks,
-    problems: Sequence[str] = (),
-) -> None:
+    errors: Sequence[DataError] = (),
+) -> pd.DataFrame:
     """Raise for ids without a file and files without an id, unless the rules leave them out.
 
-    problems : what else there is to say.
+    errors : what else is wrong. Returns who is left out.
     """
-    problems = list(problems)
+    errors = list(errors)
     if len(ownerless) == n_files:
-        raise ValueError(
-            f"{folder}: no file ({name_some(ownerless, 2)}) belongs to an id of {source} "
-            f"({name_some(without, 2)}); name files by their participant_id."
+        raise DataError(
+            f"no file ({name_some(ownerless, 2)}) belongs to an id of {source} ({name_some(without, 2)})",
+            subjects=without,
+            values=ownerless,
+            remedy="name files by their participant_id",
+            source=folder,
         )
+    no_file, no_line = f"no file in {folder.name}/", "no line in the table"
     if rules.missing == "raise":
+        drop = [remedies("missing")]
         if without:
-            problems.append(
-                f"{source}: no file in {folder.name}/ for {name_some(without)}; {remedy('missing')}."
-            )
+            problem = f"{no_file} for {name_some(without)}"
+            errors.append(DataError(problem, subjects=without, options=drop, source=source))
         if ownerless:
-            line = f"{folder}: no line in the table for {name_some(ownerless)}; {remedy('missing')}."
-            problems.append(line)
-    if problems:
-        raise ValueError("\n".join(problems))
-    if without or ownerless:
-        logger.info("left out: ids without file %s; files without id %s", without, ownerless)
+            problem = f"{no_line} for {name_some(ownerless)}"
+            errors.append(DataError(problem, values=ownerless, options=drop, source=folder))
+    if errors:
+        raise DataError.together(errors)
+    return joined(excluded(without, "missing", no_file), excluded(ownerless, "missing", no_line))
 
 
 def demographic_table(cohort: Cohort, groups: dict[Any, str]) -> pd.DataFrame:

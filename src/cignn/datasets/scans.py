@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from cignn._checks import name_some
+from cignn._errors import DataError, Option
 from cignn.datasets import participants as people
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import Checks
-from cignn.datasets.participants import bare, files_of, known_column, refuse_missing, short
+from cignn.datasets.exclusions import excluded, joined
+from cignn.datasets.participants import Matched, bare, files_of, known_column, refuse_missing, short
 from cignn.datasets.reading import all_named
 from cignn.datasets.tables import MISSING
 
 ENTITIES = {"session": "ses", "run": "run"}  # a column of the table → its word in names of files
 
 
-class Scans(NamedTuple):
-    """One line of the table and one file per scan."""
-
-    frame: pd.DataFrame
-    paths: list[Path]
-
-
-def all_scans(frame: pd.DataFrame, files: list[Path], folder: Path, source: str, rules: Checks) -> Scans:
+def all_scans(frame: pd.DataFrame, files: list[Path], folder: Path, source: str, rules: Checks) -> Matched:
     """Keep every file of every participant; all scans of a subject get its first id, so splits see it.
 
     One line of an id describes all its files; of several, each describes the files with its session and
@@ -45,16 +40,20 @@ def all_scans(frame: pd.DataFrame, files: list[Path], folder: Path, source: str,
     taken = pd.Series([path for _, path in pairs], dtype=object)
     twice = taken[taken.duplicated()].unique()
     if len(twice):
-        raise ValueError(
-            f"{source}: more than one line for {name_some(path.name for path in twice)}; tell the scans of a "
-            "subject apart by a column session or run, written as in the names of their files (ses-1, run-1)."
+        names = [path.name for path in twice]
+        raise DataError(
+            f"more than one line for {name_some(names)}",
+            values=names,
+            remedy="tell the scans of a subject apart by a column session or run, written as in the names of "
+            "their files (ses-1, run-1)",
+            source=source,
         )
     described = {line for line, _ in pairs}
     without = [name for line, name in enumerate(frame["participant_id"]) if line not in described]
     ownerless = [path.name for path in files if path not in set(taken)]
-    refuse_missing(without, ownerless, len(files), folder, source, rules)
+    gone = refuse_missing(without, ownerless, len(files), folder, source, rules)
     lines = [line for line, _ in pairs]
-    return Scans(frame.iloc[lines].reset_index(drop=True), [path for _, path in pairs])
+    return Matched(frame.iloc[lines].reset_index(drop=True), [path for _, path in pairs], gone)
 
 
 def _fits(path: Path, frame: pd.DataFrame, line: int) -> bool:
@@ -75,7 +74,7 @@ def _number(value: str, word: str) -> str:
 
 def holds_scans(path: Path) -> bool:
     """Whether a folder holds scans rather than series or matrices."""
-    if any((path / kind).is_dir() for kind in ("series", "matrices")):
+    if any((path / name).is_dir() for name in ("series", "matrices")):
         return False
     return next(path.glob("sub-*/**/*_bold.nii*"), None) is not None
 
@@ -90,42 +89,45 @@ def from_scans(
 ) -> Cohort:
     """Find fMRIPrep's scans, have their series extracted and say whose they are."""
     if extract is None:
-        raise ValueError(
-            f"{path} holds scans, not series; pass extract=RoiSeries(atlas=…) (cignn.connectome)."
+        given = Option(
+            "extract", ("RoiSeries(atlas=…)",), "pass extract=RoiSeries(atlas=…) (cignn.connectome)"
         )
+        raise DataError(f"{path} holds scans, not series", options=[given])
     frame, source = people.participants_table(participants, [path, path.parent, path.parent.parent])
     people.labels(frame, label, source)
-    frame = people.unique_ids(frame, source, rules)
-    scans = _choose_scans(path, entities)
-    matched = people.files_of(frame["participant_id"].tolist(), scans)
-    chosen = people.one_file_each(
-        matched, scans, path, source, rules, "entities={'task': …, 'ses': …, 'run': …} or "
+    choose = Option("entities", advice="pass entities={{'task': …, 'ses': …, 'run': …}}")
+    frame, paths, gone = people.one_scan_each(
+        frame, _choose_scans(path, entities), path, source, rules, [choose]
     )
-    frame = frame[frame["participant_id"].isin(chosen)].reset_index(drop=True)
-    cohort = extract.transform([str(chosen[name]) for name in frame["participant_id"]])
+    cohort = extract.transform([str(scan) for scan in paths])
     by_id = {people.bare(name): i for i, name in enumerate(frame["participant_id"])}
     rows = [by_id[people.bare(name)] for name in cohort.subjects]  # a scan that failed is not among them
-    return cohort._with(**people.describe(frame.iloc[rows].reset_index(drop=True), label, source))
+    failed = frame["participant_id"].drop(index=rows)
+    gone = joined(gone, excluded(failed, "extract", "extraction of the series failed"))
+    told = people.describe(frame.iloc[rows].reset_index(drop=True), label, source)
+    return cohort._with(**told)._noting(gone)
 
 
 def _choose_scans(path: Path, entities: dict[str, str]) -> list[Path]:
     scans = all_named(path.glob("sub-*/**/*_desc-preproc_bold.nii.gz"))
     scans = [scan for scan in scans if "_space-" in scan.name]
     if not scans:
-        raise ValueError(
-            f"{path} holds no sub-*/…_space-…_desc-preproc_bold.nii.gz; give the folder that fMRIPrep wrote."
+        raise DataError(
+            f"{path} holds no sub-*/…_space-…_desc-preproc_bold.nii.gz",
+            remedy="give the folder that fMRIPrep wrote",
         )
     for entity, value in entities.items():
         kept = [scan for scan in scans if _entity(scan, entity) == str(value)]
         if not kept:
-            have = name_some(sorted({str(_entity(scan, entity)) for scan in scans}))
-            raise ValueError(f"{path} has no scan with {entity}-{value}, only {have}; change entities=.")
+            have = sorted({str(_entity(scan, entity)) for scan in scans})
+            problem = f"{path} has no scan with {entity}-{value}, only {name_some(have)}"
+            raise DataError(problem, values=have, options=[Option("entities", advice="change {}")])
         scans = kept
     spaces = sorted({str(_entity(scan, "space")) for scan in scans})
     if len(spaces) > 1:
-        raise ValueError(
-            f"{path} has scans in {len(spaces)} spaces ({name_some(spaces)}); pass entities={{'space': …}}."
-        )
+        problem = f"{path} has scans in {len(spaces)} spaces ({name_some(spaces)})"
+        options = [Option("entities", ({"space": spaces[0]},))]
+        raise DataError(problem, values=spaces, options=options)
     return scans
 
 

@@ -11,9 +11,10 @@ from scipy.signal import lfilter
 from cignn._arrays import upper_pairs
 from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import Atlas, aal116
-from cignn.datasets.cohort import Cohort, SeriesStack
+from cignn.datasets.cohort import Cohort
+from cignn.datasets.series import SeriesStack
 
-KINDS = ("series", "matrices")
+DATA = ("series", "matrices")
 _NETWORKS = 9
 _MILD = 0.8  # edges are planted where the population's Fisher z is smaller: there is room on both sides
 _LEAST = 1e-3  # smallest eigenvalue of a covariance that had to be repaired
@@ -39,7 +40,7 @@ def make_cohort(
     n_site_edges: int = 40,
     confounded: bool | float = False,
     motion: float = 0.0,
-    kind: str = "series",
+    data: str = "series",
     lengths: tuple[int, int] = (120, 240),
     random_state: RandomState = None,
 ) -> Cohort:
@@ -62,7 +63,7 @@ def make_cohort(
         come from it; True means 0.8, False sites that have nothing to do with the label
     motion : strength of motion-like artefacts: in moving frames all ROIs jump together, the more so the
         larger a subject's mean framewise displacement; 0 is none, 1 a visible one
-    kind : "series", or "matrices" of their correlations. Planted in matrices, effects are exact; in series
+    data : "series", or "matrices" of their correlations. Planted in matrices, effects are exact; in series
         they pass through a covariance that must stay positive definite, and through sampling.
     lengths : least and largest number of time points, drawn evenly
     random_state : None, int, RandomState or Generator; the same number gives the same cohort
@@ -72,7 +73,7 @@ def make_cohort(
     Cohort with ``edge_truth`` and, with a site effect, ``site_truth``, each (R, R) bool; covariates age, sex
     and mean_fd have nothing to do with the label.
     """
-    _check(n_subjects, n_rois, n_edges, n_site_edges if site_effect else 0, affected, n_sites, kind, lengths)
+    _check(n_subjects, n_rois, n_edges, n_site_edges if site_effect else 0, affected, n_sites, data, lengths)
     rng = as_generator(random_state)
     brain = _brain(n_rois, rng)
     y = rng.permutation(np.arange(n_subjects) % 2)
@@ -92,7 +93,7 @@ def make_cohort(
     stack = SeriesStack(values, n_frames)
     for i, series in enumerate(stack):
         correlation = _subject_correlation(brain, rng)
-        if kind == "series":
+        if data == "series":
             _shift(correlation, edges, shifts[i])
         series[:] = _draw_series(correlation, n_frames[i], rng)
         if motion:
@@ -106,7 +107,7 @@ def make_cohort(
         "edge_truth": _as_matrix(planted, n_rois),
         "site_truth": _as_matrix(of_site, n_rois) if site_effect else None,
     }
-    if kind == "series":
+    if data == "series":
         return Cohort(stack, **rest)
     matrices = np.stack([np.corrcoef(series, rowvar=False) for series in stack]).astype(np.float32)
     for matrix, shift in zip(matrices, shifts, strict=True):
@@ -287,7 +288,7 @@ def _check(
     n_site_edges: int,
     affected: float,
     n_sites: int,
-    kind: str,
+    data: str,
     lengths: tuple[int, int],
 ) -> None:
     for name, value, least in (
@@ -301,7 +302,7 @@ def _check(
             raise ValueError(f"{name} must be at least {least}, got {value}.")
     if not 0 <= affected <= 1:
         raise ValueError(f"affected must lie in [0, 1], got {affected}.")
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
+    if data not in DATA:
+        raise ValueError(f"data must be one of {', '.join(DATA)}, got {data!r}.")
     if not 3 <= lengths[0] <= lengths[1]:
         raise ValueError(f"lengths must be (least, largest) with at least 3 time points, got {lengths}.")

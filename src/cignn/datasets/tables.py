@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._checks import name_some
+from cignn._errors import DataError
 from cignn.datasets.reading import UnreadableError, reading, regular
 
 MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}  # what tables write for a missing value
@@ -52,12 +53,12 @@ def read_table(path: str | Path, rows: str = "participants") -> pd.DataFrame:
         return frame
 
 
-def no_column(source: str, wanted: str, of: str, frame: pd.DataFrame) -> str:
-    """Say that the column of something is missing, and whether columns look as if they hung together."""
+def no_column(source: str, wanted: str, of: str, frame: pd.DataFrame) -> DataError:
+    """Return an error that says that a column is missing, or that the columns were not told apart."""
     names = [str(name) for name in frame.columns]
     together = len(names) == 1 and len(names[0].split()) > 1
     remedy = "separate columns by tabs or commas" if together else f"call the column of the {of} so"
-    return f"{source} has no column {wanted}, got {', '.join(names)}; {remedy}."
+    return DataError(f"{source} has no column {wanted}, got {', '.join(names)}", values=names, remedy=remedy)
 
 
 def repeated(names: Iterable[Any]) -> str:
@@ -71,9 +72,12 @@ def check_finite_column(column: pd.Series, name: str, subjects: Any, source: str
         return
     infinite = np.isinf(column.to_numpy(float, na_value=np.nan))
     if infinite.any():
-        raise ValueError(
-            f"{source}: {name} of {name_some(np.asarray(subjects)[infinite])} is infinite; correct it, or "
-            "write n/a where it is not known."
+        whom = np.asarray(subjects)[infinite]
+        raise DataError(
+            f"{name} of {name_some(whom)} is infinite",
+            subjects=whom,
+            remedy="correct it, or write n/a where it is not known",
+            source=source,
         )
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from cignn._arrays import digest
 from cignn._checks import name_some
+from cignn._errors import DataError, Option
 from cignn.estimators.subjects import Subjects
 
 PARTS = ("train", "val", "test")  # groups by which data bring a split of their own
@@ -136,13 +137,16 @@ class People(NamedTuple):
         """(subjects,) all their numbers."""
         return np.arange(len(self.drawn.has))
 
-    def check_counts(self, least: int, wanted: str, remedy: str = "") -> None:
-        """Refuse classes of fewer subjects; wanted, remedy : words of the message."""
+    def check_counts(self, least: int, wanted: str, options: Sequence[Option] = ()) -> None:
+        """Refuse classes of fewer subjects; wanted : words of the message. options : what helps."""
         counts = self.drawn.has.sum(0)
         if counts.min() < least:
             rare = self.classes.tolist()[counts.argmin()]
-            raise ValueError(
-                f"{wanted}, class {rare!r} has {counts.min()}; {remedy}add subjects or drop the class."
+            raise DataError(
+                f"{wanted}, class {rare!r} has {counts.min()}",
+                values=[rare],
+                options=options,
+                remedy="add subjects or drop the class",
             )
 
     def cut(

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 
 from cignn._checks import name_some, nearest, number, whole
+from cignn._errors import Option
 from cignn.datasets.tables import MISSING
 from cignn.evaluation.splits import PARTS, Labels, People, Split, checked_splits, labels_of
 
@@ -58,8 +59,8 @@ class Splitter(BaseCrossValidator):
         n = whole("n_inner", self.n_inner, 2)
         people = People.of(inside)
         least = _least_of_folds(n)
-        remedy = "lower n_inner, " if n > 3 else ""
-        people.check_counts(least, f"n_inner={n} needs at least {least} subjects of every class", remedy)
+        fewer = [Option("n_inner", advice="lower {}", step="protocol")] if n > 3 else []
+        people.check_counts(least, f"n_inner={n} needs at least {least} subjects of every class", fewer)
         splits = [
             people.split(str(i + 1), rest, test, self.validation_size, _seed(seed, 1000 + i, 1))
             for i, (rest, test) in enumerate(people.drawn.folds(n, _seed(seed, 0, 2)))
@@ -184,8 +185,9 @@ class KFold(Splitter):
         _refuse_parts(labels, self.name)
         people = People.of(labels)
         least = _least_of_folds(self.n_splits)
-        wanted = f"kfold with n_splits={self.n_splits} needs at least {least} subjects of every class"
-        people.check_counts(least, wanted, "lower n_splits, " if self.n_splits > 3 else "")
+        wanted = f"kfold with {self.n_splits} folds needs at least {least} subjects of every class"
+        fewer = [Option("n_splits", advice="lower {}", step="kfold")] if self.n_splits > 3 else []
+        people.check_counts(least, wanted, fewer)
         out = []
         for repeat in range(self.n_repeats):
             for fold, (rest, test) in enumerate(people.drawn.folds(self.n_splits, _seed(seed, repeat, 0))):
@@ -220,7 +222,7 @@ class LeaveOneSiteOut(Splitter):
     --------
     >>> from cignn.datasets import make_cohort
     >>> from cignn.evaluation import LeaveOneSiteOut
-    >>> cohort = make_cohort(24, n_rois=6, n_edges=2, n_sites=3, kind="matrices", random_state=0)
+    >>> cohort = make_cohort(24, n_rois=6, n_edges=2, n_sites=3, data="matrices", random_state=0)
     >>> splits = LeaveOneSiteOut().splits(cohort)
     >>> [set(cohort.sites[split.test]) == {split.name} for split in splits]
     [True, True, True]

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from cignn._arrays import above_diagonal
+from cignn._arrays import above_diagonal, is_finite, is_symmetric
 from cignn.graphs.storage import Ragged
 
 CHUNK = 2**20  # cells of matrices checked at once: bounds the memory beyond the result
-CLOSE = 1e-5  # how far the two directions of an edge may differ, absolutely and relatively
 
 
 def stack_weights(adj: Sequence | np.ndarray) -> list[np.ndarray] | np.ndarray:
@@ -48,19 +47,19 @@ def _checked_weights(matrices: Sequence | np.ndarray, first: int, n: int) -> np.
             except (TypeError, ValueError):
                 raise ValueError(f"graph {first + i} must be a square matrix of numbers.") from None
     weights[:, np.arange(n), np.arange(n)] = 0  # may be infinite, as Fisher's z is there
-    good = np.isfinite(weights).all((1, 2))
+    good = is_finite(weights)
     if not good.all():
         raise ValueError(
             f"graph {first + good.argmin()} has NaN or infinite edge weights; repair or drop it."
         )
-    turned = weights.swapaxes(1, 2)
-    good = (np.abs(weights - turned) <= CLOSE + CLOSE * np.abs(turned)).all((1, 2))
+    good = is_symmetric(weights)
     if not good.all():
         raise ValueError(
             f"graph {first + good.argmin()} is not symmetric; graphs are undirected, average it with its "
             "transpose."
         )
-    return (weights + turned) / 2  # exactly symmetric, so that both directions of an edge exist and agree
+    # exactly symmetric, so that both directions of an edge exist and agree
+    return (weights + weights.swapaxes(1, 2)) / 2
 
 
 def _detached(matrix: Any) -> Any:

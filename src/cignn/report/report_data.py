@@ -16,15 +16,15 @@ from cignn import __version__
 from cignn._progress import track
 from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.exclusions import exclusion_lines
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
-from cignn.evaluation.audit import Audit
 from cignn.evaluation.classification import positive_class
 from cignn.evaluation.faithfulness import edge_ranks, probabilities_without
+from cignn.evaluation.findings import Audit
 from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
-from cignn.nn.model import Ensemble
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)  # of a graph's edges that are removed
 
@@ -229,7 +229,6 @@ def report_of(
     missing: Sequence[MissingTask] = (),
     positive: object = None,
     class_names: Mapping[Any, str] | None = None,
-    exclusions: Sequence[str] = (),
     title: str | None = None,
     random_state: int = 0,
     verbose: int = 0,
@@ -244,7 +243,7 @@ def report_of(
         Graphs to explain. A cohort becomes graphs by the model's own steps or, for a classifier of graphs, by
         `Connectivity` and `ConnectomeGraphs`.
     cohort : Cohort, default=None
-        The cohort of the graphs: its demographic table and its atlas's colours are shown.
+        The cohort of the graphs: its demographic table, exclusions and its atlas's colours are shown.
     results : DataFrame, default=None
         Rows of `evaluate` on these data, with the baselines.
     audit : Audit, default=None
@@ -263,8 +262,6 @@ def report_of(
         The class, of two, that sensitivity and F1 are of. By default the second in sorted order.
     class_names : mapping of object to str, default=None
         Names of the labels, for instance ``{0: "TD", 1: "ASD"}``.
-    exclusions : sequence of str, default=()
-        Who was left out and why, one line each.
     title : str, default=None
         Title of the report.
     random_state : int, default=0
@@ -325,7 +322,7 @@ def report_of(
         positive=positive,
         audit=audit,
         demographics=None if cohort is None else cohort.summary(dict(class_names or {})),
-        exclusions=tuple(exclusions),
+        exclusions=() if cohort is None else tuple(exclusion_lines(cohort.exclusions)),
         class_names=dict(class_names or {}),
         colours=_colours(cohort),
         settings=dict(getattr(classifier, "settings_", {})),
@@ -346,10 +343,11 @@ def _explained(classifier: GraphClassifier, graphs: GraphSet) -> Explanations:
 def member_probabilities(classifier: GraphClassifier, graphs: GraphSet) -> np.ndarray | None:
     """(m, g, k) probabilities by each member of an ensemble; None without one."""
     network = getattr(classifier, "network_", None)
-    if not isinstance(network, Ensemble):
+    members = [] if network is None else network.networks()
+    if len(members) < 2:
         return None
     said = []
-    for member in network.members:
+    for member in members:
         alone = copy.copy(classifier)
         alone.network_ = member
         said.append(alone.predict_proba(graphs))
@@ -397,9 +395,9 @@ def _as_graphs(
         if not isinstance(data, GraphSet):
             data = steps.transform(data)
     if isinstance(data, Cohort):
-        from cignn.connectome import Connectivity, ConnectomeGraphs
+        from cignn.connectome import make_connectome_pipeline
 
-        data = ConnectomeGraphs().transform(Connectivity().fit(data).transform(data))
+        data = make_connectome_pipeline().fit_transform(data)
     if not isinstance(data, GraphSet):
         raise TypeError(f"a report is made of a GraphSet or a Cohort, got {type(data).__name__}.")
     return model, data

@@ -1,0 +1,87 @@
+"""Repairs of a cohort: values set to 0, matrices made symmetric, ROIs left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from cignn._arrays import upper_triangle
+from cignn._errors import DataError, Option
+from cignn.datasets.cohort import Cohort
+from cignn.datasets.labels import without_label, without_site
+from cignn.datasets.series import SeriesStack
+
+UNKNOWN_SITE = "unknown"
+
+
+def repaired(cohort: Cohort, zero_values: bool, constant: np.ndarray | None, own: bool) -> Cohort:
+    """Set values without meaning to 0 and make matrices exactly symmetric."""
+    if cohort.series is not None:
+        stack = (
+            cohort.series
+            if own
+            else SeriesStack(cohort.series.values.copy(), cohort.series.lengths, cohort.series.starts)
+        )
+        for i, one in enumerate(stack):
+            if zero_values:
+                np.nan_to_num(one, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+            if constant is not None:
+                one[:, constant[i]] = 0
+        absent = cohort.zeros_mean_absent or constant is not None
+        return cohort._with(series=stack, zeros_mean_absent=absent)
+    matrices = cohort.matrices if own else cohort.matrices.copy()  # type: ignore[union-attr]
+    for one in matrices:  # type: ignore[union-attr]
+        if zero_values:
+            np.nan_to_num(one, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+        _symmetrise(one)
+    return cohort._with(matrices=matrices)
+
+
+def _symmetrise(matrix: np.ndarray) -> None:
+    """Make a matrix symmetric in place; where one triangle is empty the other one counts."""
+    if not np.array_equal(matrix, matrix.T):
+        one_sided = not upper_triangle(matrix).any() or not upper_triangle(matrix.T).any()
+        diagonal = matrix.diagonal().copy()
+        matrix[:] = (matrix + matrix.T) if one_sided else (matrix + matrix.T) / 2
+        np.fill_diagonal(matrix, diagonal)
+
+
+def drop_rois(cohort: Cohort, gone: np.ndarray) -> Cohort:
+    """Return the cohort without the ROIs that are True in ``gone`` (R,)."""
+    keep = np.flatnonzero(~np.asarray(gone))
+    if not len(keep):
+        raise DataError(
+            "no ROI is left: each one is constant in some subject",
+            values=cohort.roi_names,
+            options=[Option("constant_rois", ("drop_subject",))],
+        )
+    return take_rois(cohort, keep)
+
+
+def take_rois(cohort: Cohort, keep: np.ndarray) -> Cohort:
+    """Return the cohort with the ROIs at ``keep``, in that order."""
+    pair = np.ix_(keep, keep)
+    stack = cohort.series
+    return cohort._with(
+        series=None if stack is None else SeriesStack(stack.values[:, keep], stack.lengths, stack.starts),
+        matrices=None if cohort.matrices is None else cohort.matrices[:, keep[:, None], keep],
+        roi_names=[cohort.roi_names[i] for i in keep],
+        atlas=None if cohort.atlas is None else cohort.atlas[keep],
+        edge_truth=None if cohort.edge_truth is None else cohort.edge_truth[pair],
+        site_truth=None if cohort.site_truth is None else cohort.site_truth[pair],
+    )
+
+
+def with_known_labels_and_sites(cohort: Cohort) -> Cohort:
+    """Labels that say nothing as None, sites that say nothing as the site "unknown", or no sites at all."""
+    if cohort.y is not None and ((unlabelled := without_label(cohort.y)) & ~pd.isna(cohort.y)).any():
+        cohort = cohort.with_y(pd.Series(cohort.y).astype(object).mask(unlabelled, None).to_numpy())
+    if cohort.sites is None:
+        return cohort
+    nowhere = without_site(cohort.sites, len(cohort))
+    if nowhere.all():
+        return cohort._with(sites=None)
+    if nowhere.any():
+        sites = np.where(nowhere, UNKNOWN_SITE, np.asarray(cohort.sites, object)).astype(str)
+        return cohort._with(sites=sites)
+    return cohort

@@ -1,0 +1,87 @@
+"""Labels and sites as they are found: which say nothing, which are classes and which are scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cignn._checks import name_some
+from cignn._errors import DataError, Option
+from cignn.datasets.tables import MISSING, NO_VALUES
+
+ANOTHER_LABEL = Option("label", advice="choose another column with {}")
+_EXACT = 2**53  # whole numbers below this survive a float
+MOST_CLASSES, FEWEST_MEMBERS = 12, 10  # see `refuse_scores`
+
+
+def without_label(y: Any) -> np.ndarray:
+    """(n,) True where a label says nothing: NaN, "n/a", -9999 or "-9999"."""
+    words = pd.Series(y).astype(object)
+    texts = words.astype(str).str.strip()
+    numbers = pd.to_numeric(texts, errors="coerce")
+    return (words.isna() | texts.str.lower().isin(MISSING) | numbers.isin(NO_VALUES)).to_numpy()
+
+
+def without_site(sites: Any, n: int) -> np.ndarray:
+    """(n,) True where a subject's site says nothing; everywhere where there are no sites."""
+    if sites is None:
+        return np.ones(n, bool)
+    return pd.Series(sites).astype(str).str.strip().str.lower().isin(MISSING).to_numpy()
+
+
+def spelt_apart(words: np.ndarray, what: str) -> list[DataError]:
+    """Say which words are one in different spellings (HC and hc, 1 and 1.0): they would be two classes."""
+    seen: dict[Any, Any] = {}
+    for word in pd.unique(pd.Series(words).dropna()):
+        plain: Any = " ".join(str(word).casefold().split())
+        number = pd.to_numeric(plain, errors="coerce")
+        first = seen.setdefault(plain if pd.isna(number) else number, word)
+        if first is not word:
+            problem = f"the {what} {str(first)!r} and {str(word)!r} differ in spelling only"
+            return [DataError(problem, values=(first, word), remedy="write them alike")]
+    return []
+
+
+def refuse_numbers(labels: Any) -> None:
+    """Refuse numbers that are not whole."""
+    known = pd.unique(pd.Series(labels).dropna())
+    broken = [label for label in known if isinstance(label, (float, np.floating)) and not label.is_integer()]
+    if broken:
+        problem = f"labels must be classes, got the numbers {name_some(broken)}"
+        raise DataError(problem, values=broken, options=[ANOTHER_LABEL])
+
+
+def refuse_scores(labels: Any) -> None:
+    """Refuse numbers that are a score rather than classes: many values, few subjects with each.
+
+    A symptom score as label makes a classifier of dozens of classes that nobody could learn. More than 12
+    classes are numbers of a scale and not of diagnoses; with fewer than 10 members in the middle class a fold
+    of five has one or two of each to test. Graph sets of many classes have dozens of graphs in each, and
+    words are classes whatever their number.
+    """
+    values = pd.Series(labels).dropna()
+    counts = pd.to_numeric(values, errors="coerce").value_counts()
+    if counts.sum() < len(values) or len(counts) <= MOST_CLASSES or counts.median() >= FEWEST_MEMBERS:
+        return
+    low, high = counts.index.min(), counts.index.max()
+    raise DataError(
+        f"the labels are {len(counts)} different numbers from {low:g} to {high:g} with {counts.median():g} "
+        "members each in the middle: a score, not classes",
+        values=counts.index,
+        remedy="make classes of it (below and above a cut-off), or take another column; numbers that are "
+        "names of classes can be given as words (c12)",
+    )
+
+
+def clean_labels(labels: Any) -> np.ndarray:
+    """Return whole numbers as integers and words as text; missing ones stay missing."""
+    column = pd.Series(labels).infer_objects()
+    if column.isna().any():
+        return column.to_numpy()
+    if pd.api.types.is_float_dtype(column) and (column % 1 == 0).all() and (column.abs() < _EXACT).all():
+        return column.to_numpy(int)
+    if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
+        return labels if isinstance(labels, np.ndarray) else column.to_numpy()
+    return column.to_numpy(str)
