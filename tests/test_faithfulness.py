@@ -179,7 +179,7 @@ def test_what_takes_a_cohort_is_scored_by_its_classifier() -> None:
         with pytest.raises(TypeError, match=r"a Pipeline is scored by its classifier, .*: pass pipe\[-1\]"):
             score(pipe, explanations)
         with pytest.raises(TypeError, match=r"a CohortClassifier is scored .*: pass model\.classifier_"):
-            score(CohortClassifier(), explanations)
+            score(CohortClassifier.make(), explanations)
 
 
 def test_characterisation_is_pyg_s() -> None:
