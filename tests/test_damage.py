@@ -153,7 +153,7 @@ def test_probabilities_that_are_none_are_refused(
 def test_a_pipeline_with_numbers_that_are_none_is_refused_in_our_words(few: GraphSet) -> None:
     for name in ("linear-svm", "lasso"):
         shallow = make_estimator(name, random_state=0).fit(few)
-        shallow.pipeline_[0].mean_ = shallow.pipeline_[0].mean_ * np.nan
+        shallow.pipeline_[1].mean_ = shallow.pipeline_[1].mean_ * np.nan
         with pytest.raises(
             ValueError, match=r"the pipeline cannot judge these graphs \(.*fit the model again"
         ):
@@ -294,7 +294,7 @@ def test_probabilities_sum_to_one_or_are_none() -> None:
 
 def test_covariates_that_a_saved_combat_has_no_columns_of_are_refused(tmp_path: Path) -> None:
     cohort = make_cohort(24, 6, n_edges=2, n_sites=2, lengths=(30, 30), random_state=0)
-    model = CohortClassifier(make_estimator("lasso", random_state=0), combat=ComBat(("age",)))
+    model = CohortClassifier.make(make_estimator("lasso", random_state=0), combat=ComBat(("age",)))
     model.fit(cohort).save(tmp_path / "model")
     path = tmp_path / "model" / "preparation.json"
     path.write_text(path.read_text().replace('"name": "age"', '"name": "agx"'))

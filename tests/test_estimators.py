@@ -891,7 +891,7 @@ def test_only_graph_sets_are_taken(fitted: CIGNNClassifier, what: Any) -> None:
 def test_a_cohort_is_told_what_makes_graphs_of_it(fitted: CIGNNClassifier, kind: str, steps: str) -> None:
     cohort = make_cohort(8, 5, n_edges=2, data=kind, random_state=0)
     for ask in (tiny().fit, fitted.predict, fitted.explain):
-        words = rf"expected a GraphSet, got Cohort; put {steps} before the classifier .*CohortClassifier"
+        words = rf"expected a GraphSet, got Cohort; put {steps} before the classifier, as make_connectome_"
         with pytest.raises(TypeError, match=words):
             ask(cohort)
 

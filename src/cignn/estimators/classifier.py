@@ -30,7 +30,7 @@ def check_graphs(graphs: Any) -> None:
     advice = "make one with GraphSet.from_arrays"
     if isinstance(graphs, Cohort):
         steps = "Connectivity(), ConnectomeGraphs()" if graphs.matrices is None else "ConnectomeGraphs()"
-        advice = f"put {steps} before the classifier in a pipeline, or use CohortClassifier(classifier)"
+        advice = f"put {steps} before the classifier, as make_connectome_pipeline(classifier) does"
     raise TypeError(f"expected a GraphSet, got {type(graphs).__name__}; {advice}.")
 
 

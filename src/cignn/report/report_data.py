@@ -19,9 +19,9 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.exclusions import exclusion_lines
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
-from cignn.evaluation.audit import Audit
 from cignn.evaluation.classification import positive_class
 from cignn.evaluation.faithfulness import edge_ranks, probabilities_without
+from cignn.evaluation.findings import Audit
 from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -311,9 +311,9 @@ def _as_graphs(model: Any, data: GraphSet | Cohort) -> tuple[Any, GraphSet]:
         if not isinstance(data, GraphSet):
             data = steps.transform(data)
     if isinstance(data, Cohort):
-        from cignn.connectome import Connectivity, ConnectomeGraphs
+        from cignn.connectome import make_connectome_pipeline
 
-        data = ConnectomeGraphs().transform(Connectivity().fit(data).transform(data))
+        data = make_connectome_pipeline().fit_transform(data)
     if not isinstance(data, GraphSet):
         raise TypeError(f"a report is made of a GraphSet or a Cohort, got {type(data).__name__}.")
     return model, data
