@@ -291,7 +291,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         return network.classification_losses(batch, keep, settings["reconstruction"] > 0)
 
     def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
-        return settings["sparsity_weight"] * edge_information(out.edge_logits, out.edges, settings["keep"])
+        return settings["sparsity_weight"] * edge_information(out.edge_logits, batch.edges, settings["keep"])
 
     def begin() -> None:
         network.noisy = settings["train_encoder"]
