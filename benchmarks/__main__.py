@@ -23,7 +23,7 @@ from benchmarks import (
     training_step,
 )
 from benchmarks.timing import Quartiles, Row
-from cignn.estimators.base import resolve_device
+from cignn.estimators.training import resolve_device
 
 BENCHMARKS = {
     "training_step": training_step.measure,

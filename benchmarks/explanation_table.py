@@ -30,7 +30,7 @@ from benchmarks.accuracy import split
 from cignn import Explanations, GraphSet
 from cignn.datasets import load_ba2motifs, make_ba2motifs, make_cohort, make_spurious_motifs
 from cignn.estimators import ESTIMATORS, NeuralGraphClassifier, make_estimator
-from cignn.estimators.base import resolve_device
+from cignn.estimators.training import resolve_device
 from cignn.evaluation import (
     characterisation_score,
     classification_scores,

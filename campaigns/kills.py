@@ -33,7 +33,7 @@ COHORT = make_cohort(24, 6, n_edges=3, lengths=(30, 30), random_state=0)
 def models() -> list[CohortClassifier]:
     """Two models that differ in every file, one of them with a file more."""
     gin = make_estimator("gin", random_state=0, epochs=1, hidden=(8,), head_hidden=(8,))
-    return [CohortClassifier(one).fit(COHORT) for one in (gin, make_estimator("lasso", random_state=0))]
+    return [CohortClassifier.make(one).fit(COHORT) for one in (gin, make_estimator("lasso", random_state=0))]
 
 
 def kill(path: Path, pair: list[CohortClassifier], moment: float) -> None:

@@ -33,7 +33,7 @@ print(cohort.summary())
 print(audit(cohort))  # is there anything else that tells the classes apart?
 
 train, test = train_test_split(range(len(cohort)), stratify=cohort.y, random_state=0)
-model = CohortClassifier(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
+model = CohortClassifier.make(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
 model.fit(cohort[train], cohort.y[train])
 print(f"accuracy on {len(test)} test subjects: {model.score(cohort[test], cohort.y[test]):.2f}")
 

@@ -12,7 +12,7 @@ from cignn.estimators import CohortClassifier
 cohort = make_cohort(140, n_rois=30, n_edges=12, effect=0.5, lengths=(100, 140), random_state=0)
 training, new = cohort[:120], cohort[120:]
 
-model = CohortClassifier(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
+model = CohortClassifier.make(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
 model.fit(training, training.y)
 model.save("model")
 

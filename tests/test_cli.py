@@ -213,7 +213,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("place")
     write_studies(folder)
     cohort = cignn.datasets.load_cohort(folder / "my_study")
-    CohortClassifier(make_estimator("lasso")).fit(cohort).save(folder / "model")
+    CohortClassifier.make(make_estimator("lasso")).fit(cohort).save(folder / "model")
     evaluate(["lasso"], {"my_study": cohort}, "holdout", store=folder / "res", verbose=0)
     return folder
 

@@ -10,9 +10,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.covariance import OAS, GraphicalLasso
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from cignn import CohortClassifier, load_model
-from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
+from cignn import CohortClassifier, load_model, save_model
+from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, make_connectome_pipeline
 from cignn.connectome.saving import state_of, step_from
 from cignn.datasets import Atlas, Cohort, make_cohort
 from cignn.datasets.cohort_repairs import take_rois
@@ -28,16 +31,16 @@ TINY = CIGNNClassifier(epochs=2, n_estimators=1, random_state=0)
 SVM = make_estimator("linear-svm", random_state=0)
 
 KINDS = {
-    "correlation, network": CohortClassifier(TINY),
-    "fisher, density": CohortClassifier(
+    "correlation, network": CohortClassifier.make(TINY),
+    "fisher, density": CohortClassifier.make(
         SVM, connectivity=Connectivity(fisher=True), graphs=ConnectomeGraphs(0.3)
     ),
-    "tangent": CohortClassifier(SVM, connectivity=Connectivity("tangent")),
-    "partial, own covariance": CohortClassifier(
+    "tangent": CohortClassifier.make(SVM, connectivity=Connectivity("tangent")),
+    "partial, own covariance": CohortClassifier.make(
         SVM, connectivity=Connectivity("partial", covariance_estimator=OAS())
     ),
-    "combat": CohortClassifier(SVM, connectivity=Connectivity(fisher=True), combat=ComBat()),
-    "tangent, combat without covariates": CohortClassifier(
+    "combat": CohortClassifier.make(SVM, connectivity=Connectivity(fisher=True), combat=ComBat()),
+    "tangent, combat without covariates": CohortClassifier.make(
         SVM, connectivity=Connectivity("tangent"), combat=ComBat(())
     ),
 }
@@ -81,6 +84,40 @@ def test_a_model_is_saved_twice_into_the_same_place_and_from_a_loaded_one(tmp_pa
         model.save(tmp_path / "model")
 
 
+def test_a_plain_pipeline_is_saved_and_loaded(tmp_path: Path) -> None:
+    pipe = make_connectome_pipeline(clone(SVM), combat=True, density=0.3).fit(TRAIN, TRAIN.y)
+    save_model(pipe, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert list(loaded.named_steps) == list(pipe.named_steps)
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), pipe.predict_proba(NEW))
+    np.testing.assert_array_equal(loaded.trained_on(COHORT), np.arange(40) < 30)
+    matrices = Connectivity().fit_transform(COHORT)
+    short = make_pipeline(ConnectomeGraphs(), clone(SVM)).fit(matrices[:30], TRAIN.y)
+    save_model(short, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(matrices[30:]), short.predict_proba(matrices[30:]))
+    with pytest.raises(TypeError, match=r"classifier of graphs or a pipeline .*, got StandardScaler"):
+        save_model(StandardScaler(), tmp_path / "other")
+
+
+def test_the_steps_before_a_classifier_have_one_home() -> None:
+    assert list(make_connectome_pipeline(SVM, combat=True).named_steps) == [
+        "connectivity", "combat", "graphs", "classifier",
+    ]  # fmt: skip
+    combat, measured, graphs = ComBat(()), Connectivity("tangent"), ConnectomeGraphs(sign="positive")
+    pipe = make_connectome_pipeline(connectivity=measured, combat=combat, graphs=graphs)
+    assert [step for _, step in pipe.steps] == [measured, combat, graphs]
+    with pytest.raises(ValueError, match="give density or graphs, not both"):
+        make_connectome_pipeline(density=0.1, graphs=graphs)
+
+
+def test_it_is_a_pipeline_of_scikit_learn() -> None:
+    scores = cross_val_score(KINDS["tangent"], COHORT, COHORT.y, cv=3)
+    assert scores.shape == (3,)
+    model = clone(KINDS["tangent"]).set_params(classifier__C=0.1, connectivity__kind="covariance").fit(TRAIN)
+    assert model.classifier_.settings_["C"] == 0.1 and model.score(NEW) == model.score(NEW, NEW.y)
+
+
 def test_the_saved_pipeline_of_a_plain_classifier_stays_a_plain_classifier(tmp_path: Path) -> None:
     graphs = ConnectomeGraphs().fit_transform(Connectivity().fit_transform(TRAIN))
     clone(SVM).fit(graphs).save(tmp_path / "model")
@@ -120,7 +157,7 @@ def test_the_same_regions_in_another_order_are_brought_into_the_models() -> None
 
 def test_other_regions_are_refused() -> None:
     model = clone(KINDS["tangent"]).fit(TRAIN)
-    with pytest.raises(ValueError, match="trained on 20 ROIs, got 19"):
+    with pytest.raises(ValueError, match="fitted on 20 ROIs, got a cohort with 19"):
         model.predict(Cohort([series[:, :19] for series in NEW.series]))
     other = [*NEW.roi_names[:0:-1], "other"]
     swapped = NEW._with(roi_names=other, atlas=Atlas(other))
@@ -129,7 +166,7 @@ def test_other_regions_are_refused() -> None:
     with pytest.raises(TypeError, match="works on a Cohort, got list"):
         model.predict([1])
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        CohortClassifier().predict(NEW)
+        CohortClassifier.make().predict(NEW)
 
 
 @pytest.mark.parametrize("sealed", [False, True])
@@ -167,8 +204,6 @@ def test_a_step_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_saved_as_data_is_refused() -> None:
     with pytest.raises(TypeError, match="StandardScaler cannot be saved"):
-        from sklearn.preprocessing import StandardScaler
-
         state_of(StandardScaler())
     with pytest.raises(NotFittedError, match="this ComBat is not fitted"):
         state_of(ComBat())

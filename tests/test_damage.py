@@ -23,7 +23,7 @@ from cignn.connectome import ComBat, Connectivity
 from cignn.datasets import load_rest_meta_mdd, make_cohort
 from cignn.estimators import make_estimator
 from cignn.estimators.checkpoint import ROW, Checkpoint, _checksum, _progress
-from cignn.estimators.classifier import checked_chances
+from cignn.estimators.classifier import checked_probabilities
 from cignn.estimators.persistence import WEIGHTS, reseal
 from cignn.evaluation import Holdout, Split, Store, store_file
 from cignn.evaluation.tasks import Outcome, Score, Task
@@ -153,7 +153,7 @@ def test_probabilities_that_are_none_are_refused(
 def test_a_pipeline_with_numbers_that_are_none_is_refused_in_our_words(few: GraphSet) -> None:
     for name in ("linear-svm", "lasso"):
         shallow = make_estimator(name, random_state=0).fit(few)
-        shallow.pipeline_[0].mean_ = shallow.pipeline_[0].mean_ * np.nan
+        shallow.pipeline_[1].mean_ = shallow.pipeline_[1].mean_ * np.nan
         with pytest.raises(
             ValueError, match=r"the pipeline cannot judge these graphs \(.*fit the model again"
         ):
@@ -286,15 +286,15 @@ def test_a_checkpoint_that_can_be_no_name_is_told_before_the_training(few: Graph
 
 def test_probabilities_sum_to_one_or_are_none() -> None:
     good = np.array([[0.25, 0.75], [1.0, 0.0]])
-    assert checked_chances(good) is good
+    assert checked_probabilities(good) is good
     for bad in ([0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0], [np.inf, 0.0]):
         with pytest.raises(ValueError, match="graph 1 no probabilities"):
-            checked_chances(np.array([[0.5, 0.5], bad]))
+            checked_probabilities(np.array([[0.5, 0.5], bad]))
 
 
 def test_covariates_that_a_saved_combat_has_no_columns_of_are_refused(tmp_path: Path) -> None:
     cohort = make_cohort(24, 6, n_edges=2, n_sites=2, lengths=(30, 30), random_state=0)
-    model = CohortClassifier(make_estimator("lasso", random_state=0), combat=ComBat(("age",)))
+    model = CohortClassifier.make(make_estimator("lasso", random_state=0), combat=ComBat(("age",)))
     model.fit(cohort).save(tmp_path / "model")
     path = tmp_path / "model" / "preparation.json"
     path.write_text(path.read_text().replace('"name": "age"', '"name": "agx"'))

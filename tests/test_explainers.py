@@ -13,6 +13,7 @@ from benchmarks.peers import PygTwin
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
 from cignn import CohortClassifier, Explanations, GraphSet
 from cignn._random import torch_seed
@@ -23,7 +24,7 @@ from cignn.explainers import EXPLAINERS, Explainer, GNNExplainer, RCExplainer, m
 from cignn.explainers.base import EdgeBatch
 from cignn.explainers.orphicx import mutual_information
 from cignn.graphs import GraphBatch
-from cignn.nn.model import GraphModel, GraphOutput
+from cignn.nn import GraphOutput, SingleModel
 from examples import ci_gnn
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -258,12 +259,12 @@ def test_advice_does_not_lead_from_one_refusal_to_the_next(graphs: GraphSet) -> 
 @every_explainer
 def test_of_what_takes_a_cohort_the_parts_to_explain_are_named(name: str, graphs: GraphSet) -> None:
     cohort = make_cohort(12, 6, n_edges=2, data="matrices", random_state=0)
-    model = CohortClassifier(CLASSIFIERS["gin"]()).fit(cohort)
+    model = CohortClassifier.make(CLASSIFIERS["gin"]()).fit(cohort)
     parts = r"fit\(model\.classifier_, model\.to_graphs\(cohort\)\)"
     with pytest.raises(TypeError, match=parts):
         quick(name).fit(model, cohort)
     with pytest.raises(TypeError, match=r"fit\(pipe\[-1\], pipe\[:-1\]\.transform\(cohort\)\)"):
-        quick(name).fit(model.pipeline_, cohort)
+        quick(name).fit(Pipeline(model.steps), cohort)
     if name != "built-in":
         seen = model.to_graphs(cohort)
         assert len(quick(name).fit(model.classifier_, seen).explain(seen)) == 12
@@ -484,7 +485,7 @@ def test_mutual_information_worked_out_by_hand() -> None:
 # --------------------------------------- a network whose reasons are known, so that nothing hangs on training
 
 
-class Rings(GraphModel):
+class Rings(SingleModel):
     """The logit of a class is the weight of all edges between nodes of its colour; no other edge counts."""
 
     def __init__(self) -> None:

@@ -168,8 +168,8 @@ def test_fidelity_worked_out_by_hand() -> None:
     plus, minus = fidelity(model, explanations, 0.3, "label")
     np.testing.assert_array_equal(plus, [1, 0])
     np.testing.assert_array_equal(minus, [0, 1])
-    with pytest.raises(ValueError, match="kind must be one of 'probability', 'label', got 'logit'"):
-        fidelity(model, explanations, kind="logit")
+    with pytest.raises(ValueError, match="output must be one of 'probability', 'label', got 'logit'"):
+        fidelity(model, explanations, output="logit")
 
 
 def test_what_takes_a_cohort_is_scored_by_its_classifier() -> None:
@@ -179,7 +179,7 @@ def test_what_takes_a_cohort_is_scored_by_its_classifier() -> None:
         with pytest.raises(TypeError, match=r"a Pipeline is scored by its classifier, .*: pass pipe\[-1\]"):
             score(pipe, explanations)
         with pytest.raises(TypeError, match=r"a CohortClassifier is scored .*: pass model\.classifier_"):
-            score(CohortClassifier(), explanations)
+            score(CohortClassifier.make(), explanations)
 
 
 def test_characterisation_is_pyg_s() -> None:

@@ -627,7 +627,7 @@ def test_a_thousand_subjects_stay_below_30_mb(
 def test_a_fitted_model_gives_a_report(tmp_path: Path) -> None:
     cohort = make_cohort(40, 20, data="matrices", n_edges=6, effect=0.8, random_state=0)
     quick = CIGNNClassifier(epochs=3, n_estimators=2, settings={"generative_epochs": 1}, random_state=0)
-    model = CohortClassifier(quick).fit(cohort[:30])
+    model = CohortClassifier.make(quick).fit(cohort[:30])
     data = report_of(model, cohort, class_names={0: "control", 1: "patient"})
     assert data.held_out.tolist() == [False] * 30 + [True] * 10
     np.testing.assert_allclose(data.member_probabilities.mean(0), data.probabilities, atol=1e-6)

@@ -407,8 +407,8 @@ CIGNN = make_estimator("ci-gnn")
 PRESET: dict[str, Any] = {
     "alone": CIGNN,
     "in a pipeline": make_pipeline(ConnectomeGraphs(), CIGNN),
-    "of a cohort": CohortClassifier(CIGNN),
-    "of a cohort, by default": CohortClassifier(),
+    "of a cohort": CohortClassifier.make(CIGNN),
+    "of a cohort, by default": CohortClassifier.make(),
     "in a wrapper": SubgraphClassifier(CIGNN, make_explainer("degree")),
 }
 
@@ -612,7 +612,7 @@ QUICK_GIN = make_estimator("gin", epochs=2, hidden=(8,), head_hidden=())
 WRAPPED: dict[str, Any] = {
     "pipeline": make_pipeline(ConnectomeGraphs(), QUICK_GIN),
     "pipeline in a pipeline": make_pipeline(ConnectomeGraphs(), make_pipeline("passthrough", QUICK_GIN)),
-    "cohort": CohortClassifier(QUICK_GIN),
+    "cohort": CohortClassifier.make(QUICK_GIN),
     "subgraph": make_pipeline(ConnectomeGraphs(), SubgraphClassifier(QUICK_GIN, make_explainer("degree"))),
 }
 

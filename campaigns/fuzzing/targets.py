@@ -167,7 +167,9 @@ def _with_command(name: str, *contents: bytes) -> Samples:
         del study["study/regions.csv"]
         with TemporaryDirectory(dir=folder) as place:
             fitted = seeds.model(
-                CohortClassifier(make_estimator("linear-svm", random_state=0)), seeds.cohort(), Path(place)
+                CohortClassifier.make(make_estimator("linear-svm", random_state=0)),
+                seeds.cohort(),
+                Path(place),
             )
         model = {f"model/{file}": content for file, content in fitted.items()}
         return [study | model | {name: content} for content in contents]
@@ -184,7 +186,7 @@ def _named(name: str, **more: Any) -> Callable[[], Any]:
 
 
 def _prepared(classifier: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: CohortClassifier(
+    return lambda: CohortClassifier.make(
         classifier(), connectivity=Connectivity("tangent"), combat=ComBat(("age", "sex"))
     )
 

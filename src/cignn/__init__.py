@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cignn.datasets import Cohort, load_cohort
-    from cignn.estimators import CIGNNClassifier, CIGNNSettings, CohortClassifier, load_model
+    from cignn.estimators import CIGNNClassifier, CIGNNSettings, CohortClassifier, load_model, save_model
     from cignn.explanations import Explanations
     from cignn.graphs import GraphSet
 
@@ -24,6 +24,7 @@ __all__ = [
     "GraphSet",
     "load_cohort",
     "load_model",
+    "save_model",
 ]
 
 # Names come when they are first asked for: help and completion of the command line wait for no torch.
@@ -36,6 +37,7 @@ _PLACES = {
     "GraphSet": "graphs",
     "load_cohort": "datasets",
     "load_model": "estimators",
+    "save_model": "estimators",
 }
 _MODULES = (
     *("connectome", "datasets", "estimators", "evaluation", "explainers", "explanations"),

@@ -115,7 +115,7 @@ def _cohort(out: Path, subjects: int, seed: int, as_json: bool) -> dict[str, Any
     split = Holdout(test_size=0.25).splits(cohort, seed)[0]
     started = time.perf_counter()
     network = CIGNNClassifier(n_estimators=2, random_state=seed, verbose=not as_json, **NETWORK)
-    model = CohortClassifier(network).fit(cohort[split.development])
+    model = CohortClassifier.make(network).fit(cohort[split.development])
     _check_whole(model.classifier_)
     seconds = time.perf_counter() - started
     model.save(out / "cohort_model")

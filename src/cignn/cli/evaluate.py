@@ -133,9 +133,7 @@ def evaluate(
     able = explainable(estimators)
     if isinstance(cohort, Cohort):
         choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        estimators = {
-            name: cohort_model(one, cohort, *choices).pipeline() for name, one in estimators.items()
-        }
+        estimators = {name: cohort_model(one, cohort, *choices) for name, one in estimators.items()}
     else:
         refuse_for_graphs(context)
     named = {name_of(data): cohort}

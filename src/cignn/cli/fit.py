@@ -21,7 +21,6 @@ from cignn.cli.settings import FILE, assignments, names_in, settings_text
 
 if TYPE_CHECKING:
     from cignn import Cohort, CohortClassifier
-    from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 
 
 @command()
@@ -91,7 +90,7 @@ def fit(
             unseen_sites,
             missing_covariates,
             density,
-            running["verbose"],
+            verbose=int(not as_json),
         )
     else:
         refuse_for_graphs(context)
@@ -161,7 +160,8 @@ def save_or_keep(model: Any, out: Path, notes: Mapping[str, str]) -> None:
     raise FailedWorkError(f"{failure} The trained model could be kept nowhere.")
 
 
-def steps(
+def cohort_model(
+    classifier: Any,
     cohort: Cohort,
     connectivity: str | None,
     fisher: bool,
@@ -170,28 +170,24 @@ def steps(
     unseen_sites: str,
     missing_covariates: str,
     density: float | None,
+    *,
     verbose: int = 0,
-) -> dict[str, Connectivity | ComBat | ConnectomeGraphs | None]:
-    """Return what comes before a classifier of graphs, as the options say."""
-    from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
+) -> CohortClassifier:
+    """Return the classifier with the steps before it, as the options say."""
+    from cignn import CohortClassifier
+    from cignn.connectome import ComBat, Connectivity
 
     if covariates is not None and not combat:
         raise typer.BadParameter("says what ComBat keeps; add --combat.", param_hint="'--covariates'")
     kept = [name for name in ("age", "sex") if name in cohort.covariates]
     if covariates is not None:
         kept = [] if covariates.lower() == "none" else names_in(covariates)
-    return {
-        "connectivity": Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
-        "combat": ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates) if combat else None,
-        "graphs": ConnectomeGraphs(density),
-    }
-
-
-def cohort_model(classifier: Any, cohort: Cohort, *choices: Any) -> CohortClassifier:
-    """Return the classifier with the steps before it."""
-    from cignn import CohortClassifier
-
-    return CohortClassifier(classifier, **steps(cohort, *choices))
+    return CohortClassifier.make(
+        classifier,
+        connectivity=Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
+        combat=ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates) if combat else False,
+        density=density,
+    )
 
 
 def check_kind(connectivity: str | None, fisher: bool) -> None:

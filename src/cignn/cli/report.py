@@ -113,7 +113,7 @@ def report(
         explanations = with_correlations(explanations, fitted, cohort)
         seen = fitted.trained_on(cohort)
         if isinstance(cohort, Cohort):
-            cohort = fitted.named(cohort)
+            cohort = fitted.with_rois(cohort)
         with working("looking for leaks", not as_json):
             findings = _audited(cohort, names) if audit and isinstance(cohort, Cohort) else None
         content = report_of(
@@ -151,8 +151,8 @@ def report(
 
 def _steps(fitted: Any) -> dict[str, str]:
     """What comes before the classifier of a cohort's model, with the settings that are not the default."""
-    steps = getattr(fitted, "pipeline_", None)
-    return {} if steps is None else {name: " ".join(repr(step).split()) for name, step in steps.steps[:-1]}
+    steps = getattr(fitted, "steps", ())
+    return {name: " ".join(repr(step).split()) for name, step in steps[:-1]}
 
 
 def _kept(out: Path, model: Path) -> str:
@@ -215,7 +215,7 @@ def _trained(
     fitted: Any = classifier
     if isinstance(cohort, Cohort):
         choices = [settings.get(name, default) for name, default in STEPS.items()]
-        fitted = cohort_model(classifier, cohort, *choices, int(not quiet))
+        fitted = cohort_model(classifier, cohort, *choices, verbose=int(not quiet))
     split = Holdout(test_size=HOLD_OUT).splits(cohort, seed)[0]
     if not quiet:
         complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")
@@ -244,8 +244,8 @@ class _Evaluated(NamedTuple):
 def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
     """Read the evaluation asked for last; the store of the folder may hold others."""
     from cignn.evaluation import Store
-    from cignn.evaluation.probes import refuse_mixtures
     from cignn.evaluation.resampling import rescored
+    from cignn.evaluation.tables import refuse_mixtures
 
     if results is None:
         return _Evaluated()

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from cignn._checks import choice, jobs, name_some
 from cignn._errors import DataError, Option
 from cignn._progress import track, working
-from cignn.connectome.covariates import check_cohort_input, check_rois
+from cignn.connectome.covariates import check_cohort_input, with_rois
 from cignn.datasets.cohort import Cohort
 
 if TYPE_CHECKING:
@@ -62,6 +62,10 @@ class Connectivity(TransformerMixin, BaseEstimator):
         The fitted measure, None for "correlation".
     n_rois_ : int
         Number of ROIs seen in `fit`.
+    roi_names_ : list of str
+        Names of these ROIs. `transform` brings the ROIs of a cohort into their order.
+    atlas_ : Atlas or None
+        Atlas of the cohort seen in `fit`, given to cohorts without one.
 
     References
     ----------
@@ -112,7 +116,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
             The fitted transformer.
         """
         self._check(X)
-        self.n_rois_ = X.n_rois
+        self.n_rois_, self.roi_names_, self.atlas_ = X.n_rois, X.roi_names, X.atlas
         self.measure_ = None
         if X.series is None or self.kind == "correlation":
             return self
@@ -153,7 +157,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
         self._check(X)
         if not hasattr(self, "n_rois_"):
             raise NotFittedError("this Connectivity is not fitted; call fit with the training cohort first.")
-        check_rois(X, self.n_rois_)
+        X = with_rois(X, self.roi_names_, self.atlas_)
         if X.series is None:
             return X
         constant = self._constant_rois(X)

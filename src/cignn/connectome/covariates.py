@@ -11,7 +11,9 @@ import pandas as pd
 from cignn._arrays import is_finite, is_symmetric
 from cignn._checks import name_some
 from cignn._errors import DataError, Option
+from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.cohort_repairs import take_rois
 
 NON_FINITE = Option("non_finite", ("drop_subject", "zero"), "drop or repair them with {}", "check_cohort")
 
@@ -54,6 +56,30 @@ def check_rois(X: Cohort, n_rois: int) -> None:
     if X.n_rois != n_rois:
         problem = f"fitted on {n_rois} ROIs, got a cohort with {X.n_rois}"
         raise DataError(problem, values=(X.n_rois,), remedy="use the same atlas")
+
+
+def with_rois(X: Cohort, roi_names: list[str], atlas: Atlas | None) -> Cohort:
+    """Return the cohort with the ROIs of another one: in its order, with its names and atlas.
+
+    ROIs are matched by name. Those of files without a header have no names and are taken in their order.
+    """
+    check_rois(X, len(roi_names))
+    if not X.nameless and X.roi_names != roi_names:
+        try:
+            places = places_of(roi_names, X.roi_names)
+        except ValueError:
+            places = None
+        if places is None:
+            pairs = enumerate(zip(X.roi_names, roi_names, strict=True), 1)
+            which = next(f"number {i} is {a!r}, not {b!r}" for i, (a, b) in pairs if a != b)
+            raise ValueError(
+                f"the regions are not those that were learnt from ({which}); give the atlas the model was "
+                "trained with."
+            )
+        X = take_rois(X, np.array(places))
+    if X.roi_names == roi_names and (atlas is None or X.atlas is not None):
+        return X
+    return X._with(roi_names=roi_names, atlas=atlas if X.atlas is None else X.atlas)
 
 
 class CovariateColumn(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,34 @@ from cignn.connectome.combat import ComBat
 from cignn.connectome.connectivity import _NILEARN, Connectivity
 from cignn.connectome.connectome_graphs import ConnectomeGraphs
 from cignn.connectome.covariates import CovariateColumn
+from cignn.datasets.atlas import Atlas
 
 STEPS: dict[str, Any] = {"Connectivity": Connectivity, "ComBat": ComBat, "ConnectomeGraphs": ConnectomeGraphs}
+NAMES = {Connectivity: "connectivity", ComBat: "combat", ConnectomeGraphs: "graphs"}
 RUNNING = ("n_jobs", "verbose")  # parameters that say how a step runs, not what it does
 COVARIANCES = ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance")
 _COMBAT = ("grand_mean_", "effects_", "scale_", "shift_", "spread_")
+
+
+def saved_steps(steps: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+    """Return fitted steps as plain data, one dict each, and their arrays, named ``number.name``."""
+    states = [state_of(step) for step in steps]
+    plain = [{"step": s.step, "params": s.params, "facts": s.facts} for s in states]
+    return plain, {f"{i}.{name}": array for i, s in enumerate(states) for name, array in s.arrays.items()}
+
+
+def loaded_steps(
+    plain: list[dict[str, Any]], arrays: Mapping[str, np.ndarray], n_rois: int
+) -> list[tuple[str, Any]]:
+    """Return the named steps of a pipeline that `saved_steps` took apart."""
+    steps = []
+    for i, one in enumerate(plain):
+        own = {name.partition(".")[2]: a for name, a in arrays.items() if name.startswith(f"{i}.")}
+        steps.append(step_from(StepState(one["step"], one["params"], one["facts"], own), n_rois))
+    order = [list(STEPS.values()).index(type(step)) for step in steps]
+    if order != sorted(set(order)) or type(steps[-1]) is not ConnectomeGraphs:
+        raise ValueError("its steps are not those of a cohort's model")
+    return [(NAMES[type(step)], step) for step in steps]
 
 
 class StepState(NamedTuple):
@@ -42,6 +66,8 @@ def state_of(step: Any) -> StepState:
     if isinstance(step, Connectivity):
         params["covariance_estimator"] = _covariance_state(step.covariance_estimator)
         facts["measured"] = step.measure_ is not None
+        facts["roi_names"] = step.roi_names_
+        facts["atlas"] = None if step.atlas_ is None else vars(step.atlas_)
         if step.measure_ is not None and step.kind == "tangent":
             arrays = {"mean": step.measure_.mean_, "whitening": step.measure_.whitening_}
     elif isinstance(step, ComBat):
@@ -70,6 +96,10 @@ def step_from(state: StepState, n_rois: int) -> Any:
     step.n_rois_ = n_rois
     if isinstance(step, Connectivity):
         step.measure_ = _measure(step, arrays) if facts["measured"] else None
+        step.roi_names_ = [str(name) for name in facts["roi_names"]]
+        step.atlas_ = None if facts["atlas"] is None else Atlas(**facts["atlas"])
+        if len(step.roi_names_) != n_rois:
+            raise ValueError(f"{len(step.roi_names_)} names for {n_rois} regions")
     elif isinstance(step, ComBat):
         step.sites_ = np.array(facts["sites"], dtype=facts["sites_dtype"])
         step.columns_ = [

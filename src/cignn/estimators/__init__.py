@@ -8,7 +8,7 @@ from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.gnn import GNNClassifier
 from cignn.estimators.graph_vectors import GraphVectors
-from cignn.estimators.registry import ESTIMATORS, Method, load_model, make_estimator
+from cignn.estimators.registry import ESTIMATORS, Method, load_model, make_estimator, save_model
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.sib import SIBClassifier
 
@@ -29,4 +29,5 @@ __all__ = [
     "ShallowGraphClassifier",
     "load_model",
     "make_estimator",
+    "save_model",
 ]

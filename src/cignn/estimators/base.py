@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -17,12 +15,11 @@ import torch
 from torch import nn
 
 from cignn._arrays import digest
-from cignn._checks import shown
 from cignn._random import as_random_state, torch_seed
-from cignn.estimators.checkpoint import Checkpoint, State, saved_seed
+from cignn.estimators.checkpoint import Checkpoint, State, checkpoint_path, member_path, saved_seed
 from cignn.estimators.classifier import (
     GraphClassifier,
-    checked_chances,
+    checked_probabilities,
     class_codes,
     class_weights,
     labelled,
@@ -32,19 +29,61 @@ from cignn.estimators.classifier import (
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.settings import rules, within
 from cignn.estimators.subjects import set_aside
-from cignn.estimators.training import Data, Progress, Stage, train, training_progress
+from cignn.estimators.training import (
+    Data,
+    Progress,
+    Stage,
+    evaluation_mode,
+    resolve_device,
+    train,
+    training_progress,
+)
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
-from cignn.nn.model import Ensemble
+from cignn.nn.model import Ensemble, GraphModel
 
 LARGEST_TRIAL = 1000  # nodes: of more, a graph would cost memory that nobody has asked for
 
 
-class NeuralGraphClassifier(GraphClassifier):
-    """A scikit-learn classifier of graphs around a torch network.
+class Labelled(NamedTuple):
+    """Graphs and the (g,) numbers of their classes."""
 
-    A subclass stores its parameters, resolves them in ``_settings`` (which also checks them), makes its
-    network in ``_build`` and says in ``_stages`` how to train it.
+    graphs: GraphSet
+    codes: np.ndarray
+
+
+class Trained(NamedTuple):
+    """A trained network and what its training remembers."""
+
+    network: GraphModel
+    state: State
+
+
+class NeuralGraphClassifier(GraphClassifier):
+    """Base of the classifiers of graphs around a torch network.
+
+    A subclass stores its parameters, checks and resolves them in ``_settings``, makes its network in
+    ``_build`` and says in ``_stages`` how to train it.
+
+    Attributes
+    ----------
+    network_ : torch.nn.Module
+        The trained network.
+    history_ : DataFrame
+        One row per epoch with every named loss and the validation scores. ``skipped_terms`` counts
+        information terms that could not be computed and were left out of a step.
+    best_epoch_ : int or list of int
+        The epoch kept, chosen on validation graphs.
+    interrupted_ : bool
+        Whether Ctrl-C ended the training early.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import NeuralGraphClassifier, make_estimator
+    >>> clf = make_estimator("gcn", epochs=2, random_state=0).fit(make_ba2motifs(20, random_state=0))
+    >>> isinstance(clf, NeuralGraphClassifier), len(clf.history_)
+    (True, 2)
     """
 
     validation_fraction: float
@@ -53,13 +92,16 @@ class NeuralGraphClassifier(GraphClassifier):
     verbose: int
 
     network_: nn.Module
+    history_: pd.DataFrame
+    best_epoch_: int | list[int]
+    interrupted_: bool
 
     @abstractmethod
     def _settings(self, graphs: GraphSet) -> dict[str, Any]:
-        """Check the parameters and return them with every preset resolved for these graphs."""
+        """Check the parameters and return them with "auto" resolved for these graphs."""
 
     @abstractmethod
-    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:
+    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> GraphModel:
         """Make the network."""
 
     @abstractmethod
@@ -74,91 +116,102 @@ class NeuralGraphClassifier(GraphClassifier):
         y: Sequence | np.ndarray | None = None,
         eval_set: GraphSet | tuple[GraphSet, Sequence] | None = None,
     ) -> Self:
-        """Train on graphs.
+        """Train on labelled graphs.
 
         Parameters
         ----------
-        X : graphs to learn from
-        y : (g,) labels of any kind; by default those of ``X``
-        eval_set : labelled graphs on which the epoch is chosen, or (graphs, labels); by default a share
-            ``validation_fraction`` of ``X`` is set aside, stratified by label; subjects with several graphs
-            (``meta["subject"]``) go as a whole
+        X : GraphSet
+            Graphs to learn from.
+        y : array-like of shape (n_graphs,), default=None
+            Labels; those of `X` by default.
+        eval_set : GraphSet or tuple of GraphSet and labels, default=None
+            Graphs on which the epoch is chosen. By default a share ``validation_fraction`` of `X` is set
+            aside, stratified by label; graphs of one subject (``meta["subject"]``) stay together.
+
+        Returns
+        -------
+        NeuralGraphClassifier
+            The fitted classifier.
         """
         graphs, labels = labelled(X, y)
         classes, codes = class_codes(labels)
         settings = self._settings(graphs)
-        device = resolve_device(self.device)
-        path = _path(self.checkpoint)
-        seed = self._seed(_of_member(path, 0, settings))
-        members = settings.get("n_estimators", 1)
-        networks: list[Any] = []
-        states: list[State] = []
-        with training_progress(self.verbose, members) as progress:
-            for member in range(members):
-                parts = self._validation(graphs, codes, classes, eval_set, seed + member)
-                where = _of_member(path, member, settings)
-                told = None if progress is None else partial(progress, member)
-                try:
-                    network, state = self._train(
-                        settings, *parts, classes, seed + member, device, where, told
-                    )
-                except KeyboardInterrupt:
-                    if not networks:
-                        raise
-                    break  # the members that are ready stay
-                networks.append(network)
-                states.append(state)
-                if state.interrupted:
-                    break
-        self.interrupted_ = len(networks) < members or states[-1].interrupted
-        if len(networks) < members:
-            settings["n_estimators"] = len(networks)
-        self.network_ = networks[0] if len(networks) == 1 else Ensemble(networks).eval()
+        trained = self._train_members(settings, Labelled(graphs, codes), classes, eval_set)
+        self.interrupted_ = len(trained) < _members(settings) or trained[-1].state.interrupted
+        if len(trained) < _members(settings):
+            settings["n_estimators"] = len(trained)
+        self.network_ = _joined([one.network for one in trained])
         self.classes_ = classes
         self.settings_ = settings
         self._remember(graphs, labels, *_graphs_of(eval_set))
-        tables = [pd.DataFrame(state.history) for state in states]
-        if len(states) > 1:
+        tables = [pd.DataFrame(one.state.history) for one in trained]
+        best = [one.state.best_epoch for one in trained]
+        if len(trained) > 1:
             tables = [table.assign(member=member) for member, table in enumerate(tables)]
         self.history_ = pd.concat(tables, ignore_index=True)
-        self.best_epoch_ = states[0].best_epoch if len(states) == 1 else [s.best_epoch for s in states]
+        self.best_epoch_ = best if len(trained) > 1 else best[0]
         return self
+
+    def _train_members(
+        self, settings: dict[str, Any], data: Labelled, classes: np.ndarray, eval_set: Any
+    ) -> list[Trained]:
+        """Train the networks one after the other; Ctrl-C keeps those that are ready."""
+        device = resolve_device(self.device)
+        path = checkpoint_path(self.checkpoint)
+        members = _members(settings)
+        seed = self._seed(member_path(path, 0, members))
+        trained: list[Trained] = []
+        with training_progress(self.verbose, members) as progress:
+            for member in range(members):
+                parts = self._validation(data, classes, eval_set, seed + member)
+                place = member_path(path, member, members)
+                show = None if progress is None else partial(progress, member)
+                try:
+                    one = self._train(settings, *parts, classes, seed + member, device, place, show)
+                except KeyboardInterrupt:
+                    if not trained:
+                        raise
+                    break
+                trained.append(one)
+                if one.state.interrupted:
+                    break
+        return trained
 
     def _train(
         self,
         settings: dict[str, Any],
-        training: tuple[GraphSet, np.ndarray],
-        held_out: tuple[GraphSet, np.ndarray],
+        training: Labelled,
+        validation: Labelled,
         classes: np.ndarray,
         seed: int,
         device: torch.device,
         checkpoint: Path | None,
         progress: Progress | None,
-    ) -> tuple[nn.Module, State]:
+    ) -> Trained:
         """Make and train one network."""
-        graphs, codes = training
         with torch_seed(seed, device):
-            network = self._build(settings, graphs.n_features, len(classes))
-            weight = class_weights(self.class_weight, classes, codes)
-            _fill_buffers(network, graphs, codes, weight)
+            network = self._build(settings, training.graphs.n_features, len(classes))
+            weight = class_weights(self.class_weight, classes, training.codes)
+            _store_statistics(network, training, weight)
             network.to(device)
             kept = None
             if checkpoint is not None:  # to read all data for a key takes time: only where it is needed
-                sets = graphs.digest(), codes, held_out[0].digest(), held_out[1]
-                kept = Checkpoint(checkpoint, digest(settings, seed, weight, *sets), seed)
-            count = score_weights(self.class_weight, weight, held_out[1])
+                sets = [(part.graphs.digest(), part.codes.tolist()) for part in (training, validation)]
+                key = digest(settings, seed, weight.tolist(), *sets[0], *sets[1])
+                kept = Checkpoint(checkpoint, key, seed)
+            counts = score_weights(self.class_weight, weight, validation.codes)
             state = train(
                 network,
                 self._stages(settings, network),
-                Data(graphs, codes, settings["batch_size"], device),
-                Data(*held_out, settings["batch_size"], device, count),
+                Data(*training, settings["batch_size"], device),
+                Data(*validation, settings["batch_size"], device, counts),
                 learning_rate=settings["learning_rate"],
                 weight_decay=settings["weight_decay"],
                 ema_decay=settings["ema_decay"],
                 checkpoint=kept,
                 progress=progress,
             )
-        return network, state
+        return Trained(network, state)
 
     def _seed(self, checkpoint: Path | None) -> int:
         """Draw the seed of a training; one without a random_state goes on with that of its checkpoint."""
@@ -166,9 +219,10 @@ class NeuralGraphClassifier(GraphClassifier):
         return int(as_random_state(self.random_state).randint(2**31 - 1)) if saved is None else saved
 
     def _validation(
-        self, graphs: GraphSet, codes: np.ndarray, classes: np.ndarray, eval_set: Any, seed: int
-    ) -> tuple[tuple[GraphSet, np.ndarray], tuple[GraphSet, np.ndarray]]:
-        """Return training and validation graphs with their class numbers."""
+        self, data: Labelled, classes: np.ndarray, eval_set: Any, seed: int
+    ) -> tuple[Labelled, Labelled]:
+        """Return training and validation graphs."""
+        graphs, codes = data
         if eval_set is not None:
             pair = eval_set if isinstance(eval_set, tuple) else (eval_set, None)
             if len(pair) != 2:
@@ -179,13 +233,21 @@ class NeuralGraphClassifier(GraphClassifier):
             unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
             if unknown:
                 raise ValueError(f"eval_set has labels that the training graphs lack: {unknown}.")
-            return (graphs, codes), (held_out, np.searchsorted(classes, labels))
+            return data, Labelled(held_out, np.searchsorted(classes, labels))
         within({"validation_fraction": self.validation_fraction}, "validation_fraction", 0, 1)
         kept, held = set_aside(graphs, codes, classes, self.validation_fraction, seed)
-        return (graphs[kept], codes[kept]), (graphs[held], codes[held])
+        return Labelled(graphs[kept], codes[kept]), Labelled(graphs[held], codes[held])
 
     def resolved_defaults(self) -> dict[str, Any]:
-        """Return the rules behind parameters that are "auto"; see `GraphClassifier.resolved_defaults`."""
+        """Return the rules behind parameters that are "auto".
+
+        A store of results tells tasks apart by the parameters and by this.
+
+        Returns
+        -------
+        dict of str to object
+            Rules by parameter.
+        """
         return rules(self.get_params(deep=False))
 
     # ------------------------------------------------------------ saving
@@ -220,72 +282,48 @@ class NeuralGraphClassifier(GraphClassifier):
         return estimator
 
     def _try_once(self) -> None:
-        """Classify a made-up graph: a network believes its settings until it is used, and fails then."""
+        """Classify a made-up graph: wrong settings of a saved network show when it is used."""
         n = 3 if self.n_nodes_ is None else self.n_nodes_
         if n <= LARGEST_TRIAL:
             adj, x = np.ones((1, n, n)) - np.eye(n), np.ones((1, n, self.n_features_in_))
             graphs = GraphSet.from_arrays(adj, x, aligned=self.n_nodes_ is not None)
-            self._forward(graphs, lambda out: torch.softmax(out.logits, 1), len(self.classes_))
+            self._probabilities(graphs)
 
     def _untrained(self, most: int) -> nn.Module:
-        """Make the network that the settings tell of, of ``most`` members at the most."""
-        members = self.settings_.get("n_estimators", 1)
+        """Make the network that the settings describe, of ``most`` members at the most."""
+        members = _members(self.settings_)
         if not 1 <= members <= most:
             raise ValueError(f"n_estimators is {members}")
         sizes = self.settings_, self.n_features_in_, len(self.classes_)
-        networks: list[Any] = [self._build(*sizes) for _ in range(members)]
-        return networks[0] if members == 1 else Ensemble(networks)
+        return _joined([self._build(*sizes) for _ in range(members)])
 
     # -------------------------------------------------------------- predicting
 
     def predict_proba(self, X: GraphSet) -> np.ndarray:
-        """(g, classes) class probabilities, columns in the order of ``classes_``."""
+        """Predict class probabilities.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs with the node features, and nodes where these are aligned, of the training graphs.
+
+        Returns
+        -------
+        ndarray of shape (n_graphs, n_classes)
+            Probabilities, in the order of ``classes_``.
+        """
         X = self._check_fitted(X)
-        chances = self._forward(X, lambda out: torch.softmax(out.logits, 1), len(self.classes_))
-        return checked_chances(chances)
+        return checked_probabilities(self._probabilities(X))
 
-    @torch.no_grad()
-    def _forward(self, graphs: GraphSet, read: Any, width: int) -> np.ndarray:
-        """Pass graphs through the network in batches, in any order, and give ``read``'s rows in theirs."""
+    def _probabilities(self, graphs: GraphSet) -> np.ndarray:
+        """(g, classes) what the network gives, in batches of graphs of similar size."""
         device = next(self.network_.parameters()).device
-        rows = np.empty((len(graphs), width), np.float64)
-        with at_rest(self.network_):
+        rows = np.empty((len(graphs), len(self.classes_)), np.float64)
+        with torch.no_grad(), evaluation_mode(self.network_):
             for index in graphs.batch_indices(self.settings_["batch_size"]) if len(graphs) else []:
-                rows[index] = read(self.network_(graphs.batch(index).to(device))).double().cpu().numpy()
+                logits = self.network_(graphs.batch(index).to(device)).logits
+                rows[index] = torch.softmax(logits, 1).double().cpu().numpy()
         return rows
-
-
-@contextmanager
-def at_rest(network: nn.Module) -> Iterator[None]:
-    """Keep dropout, noise and batch statistics out of what is asked inside, whatever mode it was left in."""
-    training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(training)
-
-
-def resolve_device(device: Any) -> torch.device:
-    """Return the device named; "auto" is CUDA where there is one."""
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        resolved = torch.device(device) if isinstance(device, (str, torch.device)) else None
-    except RuntimeError:
-        resolved = None
-    if resolved is None or resolved.type not in ("cpu", "cuda"):  # others lack the float64 we need
-        raise ValueError(f'device must be "auto", "cpu" or "cuda", got {shown(device)}.')
-    if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f'device "{resolved}" was asked for, but no CUDA device is there; use device="auto".'
-        )
-    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
-        raise ValueError(
-            f'device "{resolved}" was asked for, but CUDA devices here are numbered 0 to '
-            f'{torch.cuda.device_count() - 1}; use device="auto".'
-        )
-    return resolved
 
 
 def _check_shapes(weights: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
@@ -302,28 +340,19 @@ def _graphs_of(eval_set: Any) -> list[GraphSet]:
     return [] if eval_set is None else [eval_set[0] if isinstance(eval_set, tuple) else eval_set]
 
 
-def _of_member(checkpoint: Path | None, member: int, settings: dict[str, Any]) -> Path | None:
-    """Where the training of one of several networks is kept; that of a single one has the path itself."""
-    if checkpoint is None or settings.get("n_estimators", 1) == 1:
-        return checkpoint
-    return checkpoint.with_name(f"{checkpoint.name}.{member}")
+def _members(settings: Mapping[str, Any]) -> int:
+    """How many networks an estimator has."""
+    return settings.get("n_estimators", 1)
 
 
-def _path(checkpoint: Any) -> Path | None:
-    if checkpoint is None:
-        return None
-    try:
-        os.path.realpath(checkpoint)  # what can be no name is told before the training
-        Path(checkpoint).exists()
-        return Path(checkpoint)
-    except (TypeError, ValueError):
-        raise ValueError(f"checkpoint must be a path or None, got {shown(checkpoint)}.") from None
-    except OSError as error:
-        raise ValueError(f"checkpoint cannot be {shown(checkpoint)} ({error.strerror}).") from None
+def _joined(networks: Sequence[GraphModel]) -> nn.Module:
+    """Return one network, or the ensemble of several."""
+    return networks[0] if len(networks) == 1 else Ensemble(networks).eval()
 
 
-def _fill_buffers(network: nn.Module, graphs: GraphSet, codes: np.ndarray, weight: np.ndarray) -> None:
-    """Write the facts of the training set into those buffers of the network that ask for them."""
+def _store_statistics(network: nn.Module, training: Labelled, weight: np.ndarray) -> None:
+    """Write statistics of the training set into the buffers of the network that have their names."""
+    graphs, codes = training
     share = weight * np.bincount(codes) / (weight * np.bincount(codes)).sum()
     facts = {
         "feature_scale": _feature_scale(graphs),
@@ -331,12 +360,11 @@ def _fill_buffers(network: nn.Module, graphs: GraphSet, codes: np.ndarray, weigh
         "class_share": share,
         "label_entropy": np.float64(-(share * np.log(share)).sum()),
     }
-    buffers = dict(network.named_buffers(recurse=False))
+    buffers = {name.rpartition(".")[2]: buffer for name, buffer in network.named_buffers()}
     if "edge_centre" in buffers:
         facts |= zip(("edge_centre", "edge_scale"), graphs.edge_statistics(), strict=True)
-    for name, buffer in buffers.items():
-        if name in facts:
-            buffer.copy_(torch.as_tensor(facts[name]))
+    for name in facts.keys() & buffers.keys():
+        buffers[name].copy_(torch.as_tensor(facts[name]))
 
 
 def _feature_scale(graphs: GraphSet) -> np.ndarray:
@@ -349,33 +377,48 @@ CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, l
 
 
 class ExplainingClassifier(NeuralGraphClassifier):
-    """Its network's output has ``edge_weights`` (b, n, n) in [0, 1] beside ``logits``."""
+    """Base of the classifiers that explain themselves.
+
+    The output of the network has ``edge_weights`` (b, n, n) in [0, 1] beside ``logits``.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import ExplainingClassifier, make_estimator
+    >>> graphs = make_ba2motifs(20, random_state=0)
+    >>> clf = make_estimator("dir", epochs=1, random_state=0).fit(graphs)
+    >>> isinstance(clf, ExplainingClassifier), len(clf.explain(graphs))
+    (True, 20)
+    """
 
     @torch.no_grad()
     def explain(self, X: GraphSet) -> Explanations:
-        """Return the weight of every edge of every graph, as the network gave it while it classified."""
+        """Return the weight of every edge, as the network computes it while it classifies.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs with the node features, and nodes where these are aligned, of the training graphs.
+
+        Returns
+        -------
+        Explanations
+            Edge weights in [0, 1] and predicted labels.
+        """
         X = self._check_fitted(X)
         device = next(self.network_.parameters()).device
         weights: list[np.ndarray] = [np.empty(0)] * len(X)
         predictions = np.empty(len(X), np.int64)
         for index in X.batch_indices(self._batch_size(X)) if len(X) else []:
-            with at_rest(self.network_):
-                out = self.network_.explain(X.batch(index).to(device))  # type: ignore[operator]
+            with evaluation_mode(self.network_):
+                out = self.network_(X.batch(index).to(device))
             predictions[index] = out.logits.argmax(1).cpu().numpy()
             for i, found in zip(index, out.edge_weights.cpu().numpy(), strict=True):
                 source, target = X.edges(i).T
-                if found.ndim == 2:
-                    weights[i] = found[source, target]
-                else:
-                    weights[i] = found[pair_number(source, target, X.n_nodes[i])]
+                weights[i] = found[source, target]
         return Explanations(X, weights, self.classes_[predictions])
 
     def _batch_size(self, graphs: GraphSet) -> int:
         """How many graphs to explain at once."""
         size = self.settings_["batch_size"]
         return max(size, CELLS // int(graphs.n_nodes[0]) ** 2) if graphs.aligned else size
-
-
-def pair_number(source: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
-    """Where the pairs source < target of n nodes stand in the upper triangle, counted row by row."""
-    return source * (2 * n - source - 1) // 2 + target - source - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from cignn._arrays import digest
+from cignn._checks import shown
 from cignn._files import replacing
 
 FORMAT = "cignn checkpoint"
@@ -145,6 +147,27 @@ class Checkpoint:
         except Exception as error:  # whatever comes of a file with the right key and another content
             raise _unreadable(self.path, error) from None
         return Pending(self.path, state, moments, generators)
+
+
+def checkpoint_path(checkpoint: Any) -> Path | None:
+    """Return the path of a checkpoint; what can be none is refused before the training."""
+    if checkpoint is None:
+        return None
+    try:
+        os.path.realpath(checkpoint)
+        Path(checkpoint).exists()
+        return Path(checkpoint)
+    except (TypeError, ValueError):
+        raise ValueError(f"checkpoint must be a path or None, got {shown(checkpoint)}.") from None
+    except OSError as error:
+        raise ValueError(f"checkpoint cannot be {shown(checkpoint)} ({error.strerror}).") from None
+
+
+def member_path(checkpoint: Path | None, member: int, members: int) -> Path | None:
+    """Where the training of one of several networks is kept; that of a single one has the path itself."""
+    if checkpoint is None or members == 1:
+        return checkpoint
+    return checkpoint.with_name(f"{checkpoint.name}.{member}")
 
 
 def _progress(text: str) -> dict[str, Any]:

@@ -231,7 +231,7 @@ class CIGNNClassifier(ExplainingClassifier):
         _check_numbers(settings)
         return settings
 
-    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:
+    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> CIGNN:
         return CIGNN(
             n_features,
             n_classes,
@@ -258,7 +258,7 @@ class CIGNNClassifier(ExplainingClassifier):
 
         def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
             return settings["sparsity_weight"] * edge_information(
-                out.edge_logits, out.edges, settings["keep"]
+                out.edge_logits, batch.edges, settings["keep"]
             )
 
         def begin() -> None:

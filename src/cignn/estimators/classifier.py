@@ -11,9 +11,10 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
 
 from cignn._checks import shown
 from cignn.datasets.cohort import Cohort
@@ -29,7 +30,7 @@ def check_graphs(graphs: Any) -> None:
     advice = "make one with GraphSet.from_arrays"
     if isinstance(graphs, Cohort):
         steps = "Connectivity(), ConnectomeGraphs()" if graphs.matrices is None else "ConnectomeGraphs()"
-        advice = f"put {steps} before the classifier in a pipeline, or use CohortClassifier(classifier)"
+        advice = f"put {steps} before the classifier, as make_connectome_pipeline(classifier) does"
     raise TypeError(f"expected a GraphSet, got {type(graphs).__name__}; {advice}.")
 
 
@@ -58,7 +59,7 @@ def class_codes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
         raise ValueError(f"y must hold labels of one kind, got {kinds}.") from None
     if len(classes) < 2:
-        raise ValueError(f"fit needs at least two classes, got only {classes.tolist()[0]!r}.")
+        raise ValueError(f"fit needs at least two classes, got one class, {classes.tolist()[0]!r}.")
     refuse_scores(labels)
     return classes, codes
 
@@ -90,9 +91,31 @@ UNSAVED = ("random_state", "checkpoint")  # parameters that belong to a training
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):
-    """A scikit-learn classifier whose X is a `GraphSet`.
+    """Base of all classifiers of graphs: scikit-learn's interface with a `GraphSet` as X.
 
     A subclass writes ``fit``, ``predict_proba`` and, for its models on disk, ``_files`` and ``_from_saved``.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    n_features_in_ : int
+        Node features of the training graphs.
+    node_names_ : list of str or None
+        Node names of the training graphs.
+    settings_ : dict
+        Every parameter as it was used.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import GraphClassifier, make_estimator
+    >>> graphs = make_ba2motifs(20, random_state=0)
+    >>> clf = make_estimator("gin", epochs=1, random_state=0)
+    >>> isinstance(clf, GraphClassifier)
+    True
+    >>> clf.fit(graphs).predict(graphs).shape
+    (20,)
     """
 
     class_weight: Any
@@ -109,14 +132,51 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def fit(self, X: GraphSet, y: Sequence | np.ndarray | None = None, eval_set: Any = None) -> Self:
-        """Learn from graphs with labels ``y``, by default their own."""
+        """Learn from labelled graphs.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs to learn from.
+        y : array-like of shape (n_graphs,), default=None
+            Labels; those of `X` by default.
+        eval_set : GraphSet or tuple of GraphSet and labels, default=None
+            Validation graphs, for classifiers that choose an epoch on them.
+
+        Returns
+        -------
+        GraphClassifier
+            The fitted classifier.
+        """
 
     @abstractmethod
     def predict_proba(self, X: GraphSet) -> np.ndarray:
-        """(g, classes) class probabilities, columns in the order of ``classes_``."""
+        """Predict class probabilities.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs with the node features, and nodes where these are aligned, of the training graphs.
+
+        Returns
+        -------
+        ndarray of shape (n_graphs, n_classes)
+            Probabilities, in the order of ``classes_``.
+        """
 
     def predict(self, X: GraphSet) -> np.ndarray:
-        """(g,) most probable labels."""
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs with the node features, and nodes where these are aligned, of the training graphs.
+
+        Returns
+        -------
+        ndarray of shape (n_graphs,)
+            The most probable labels.
+        """
         probabilities = self.predict_proba(X)  # says first whether there is anything to predict with
         return self.classes_[probabilities.argmax(1)]
 
@@ -126,18 +186,44 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         y: Sequence | np.ndarray | None = None,
         sample_weight: Sequence | np.ndarray | None = None,
     ) -> float:
-        """Accuracy on graphs with labels ``y``, by default their own."""
+        """Compute the accuracy on labelled graphs.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs to classify.
+        y : array-like of shape (n_graphs,), default=None
+            Labels; those of `X` by default.
+        sample_weight : array-like of shape (n_graphs,), default=None
+            Weights of the graphs.
+
+        Returns
+        -------
+        float
+            Share of graphs whose label is predicted.
+        """
         self._check_is_fitted()
         graphs, labels = labelled(X, y)
         return float(accuracy_score(labels, self.predict(graphs), sample_weight=sample_weight))
 
     def trained_on(self, X: GraphSet) -> np.ndarray:
-        """(g,) bool: which graphs it was trained on, or chose its epoch on, known by their data alone."""
+        """Tell which graphs ``fit`` has seen, for training or for choosing the epoch.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs, which are recognised by their data alone.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_graphs,)
+            Whether each graph was seen.
+        """
         self._check_is_fitted()
         return np.isin(X.with_features(self.feature_names_).fingerprints(), self.graphs_)
 
     def _remember(self, graphs: GraphSet, labels: np.ndarray, *more: GraphSet) -> None:
-        """Note what was learnt from; more : other graphs the training has seen."""
+        """Store the facts of the training graphs; more : other graphs that ``fit`` has seen."""
         self.n_features_in_ = graphs.n_features
         self.feature_names_ = graphs.feature_names
         self.n_nodes_ = size_of(graphs)
@@ -163,13 +249,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | Path, notes: Mapping[str, str] | None = None) -> None:
         """Write the fitted model into a folder; nothing in it is pickled.
 
-        A model that is there already is replaced, whole or not at all, whenever the process ends.
+        An older model in the folder is replaced as a whole: killed at any moment, the folder holds the old
+        model or the new one.
 
         Parameters
         ----------
         path : str or Path
-            The folder; made where it is missing.
-        notes : mapping of str to str, optional
+            The folder; made if missing.
+        notes : mapping of str to str, default=None
             Texts to keep beside the model by their file names, such as ``settings.toml``.
         """
         self._check_is_fitted()
@@ -224,9 +311,14 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
 
     # -------------------------------------------------------------- checking
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # a GraphSet is no array
+        tags.target_tags.required = False  # and brings its labels along
+        return tags
+
     def _check_is_fitted(self) -> None:
-        if not hasattr(self, "classes_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
+        check_is_fitted(self, "classes_", msg="this %(name)s is not fitted yet; call fit first.")
 
     def _check_fitted(self, X: GraphSet) -> GraphSet:
         self._check_is_fitted()
@@ -261,19 +353,19 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         )
 
 
-def checked_chances(chances: np.ndarray) -> np.ndarray:
-    """Return (g, classes) probabilities as they are, or say of which graph they are none."""
-    good = (chances >= 0).all(1) & (np.abs(chances.sum(1) - 1) < 1e-3)  # of a NaN neither holds
+def checked_probabilities(values: np.ndarray) -> np.ndarray:
+    """Return (g, classes) probabilities as they are; refuse numbers that are none."""
+    good = (values >= 0).all(1) & (np.abs(values.sum(1) - 1) < 1e-3)  # of a NaN neither holds
     if not good.all():
         raise ValueError(
             f"the model gives graph {good.argmin()} no probabilities: its weights, or the numbers of "
             "the graph, are too large; look for extreme values, or fit the model again."
         )
-    return chances
+    return values
 
 
 def size_of(graphs: GraphSet) -> int | None:
-    """Return the number of nodes that aligned graphs have; None where there are none, or not aligned."""
+    """Return the number of nodes of aligned graphs; None if there are no graphs or they are not aligned."""
     return int(graphs.n_nodes[0]) if graphs.aligned and len(graphs) else None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from cignn._random import RandomState
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.settings import gnn_settings
 from cignn.estimators.training import Stage
@@ -20,28 +21,64 @@ class GNNClassifier(NeuralGraphClassifier):
 
     Parameters
     ----------
-    layer : layers "gcn", "gat" or "gin"; hidden : their widths (for "gat", multiples of 4)
-    head_hidden : widths of the head behind the readout; dropout : in the head
-    readout : "sum", "mean" or "max" over nodes
-    density : share of strongest edges the network looks at, None for all, "auto" for a tenth of aligned
-        graphs and all of others: on a complete graph every node would get nearly the same embedding
-    epochs : "auto" for about 3000 steps, but at least 60 and at most 200 epochs
-    learning_rate, weight_decay, batch_size : of Adam; ema_decay : factor by which the running average of the
-        weights, which is what is kept, forgets each step; 0 keeps the weights themselves
-    class_weight : None, "balanced" or {label: weight}
-    validation_fraction : share of graphs set aside in ``fit`` to choose the epoch
-    checkpoint : file from which a killed ``fit`` goes on, written after every epoch
-    device : "auto", "cpu" or "cuda"
-    verbose : show a progress bar
-    random_state : int, RandomState, Generator or None
+    layer : {"gcn", "gat", "gin"}, default="gin"
+        Kind of GNN layer.
+    hidden : sequence of int, default=(128, 128, 128)
+        Widths of the layers; for "gat", multiples of 4.
+    head_hidden : sequence of int, default=(64, 32)
+        Widths of the layers behind the readout.
+    readout : {"sum", "mean", "max"}, default="sum"
+        How the nodes become a graph.
+    dropout : float, default=0.5
+        Dropout in the layers behind the readout.
+    density : float, "auto" or None, default="auto"
+        Share of strongest edges that the network reads. None is all, "auto" a tenth of aligned graphs and all
+        of others: on a complete graph all nodes would get nearly the same embedding.
+    epochs : int or "auto", default="auto"
+        Epochs; "auto" makes about 3000 gradient steps, but at least 60 and at most 200 epochs.
+    learning_rate : float, default=0.001
+        Learning rate of Adam.
+    weight_decay : float, default=0.0005
+        Weight decay of Adam.
+    ema_decay : float, default=0.99
+        Decay per step of the running average of the weights, which is what is validated and kept; 0 keeps the
+        weights themselves.
+    batch_size : int, default=32
+        Graphs in a gradient step.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes by label.
+    validation_fraction : float, default=0.1
+        Share of the graphs set aside in ``fit`` to choose the epoch.
+    checkpoint : str, Path or None, default=None
+        File written after every epoch, from which a killed ``fit`` goes on.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to train; "auto" is CUDA where there is one.
+    verbose : int, default=0
+        Whether to show a progress bar.
+    random_state : int, RandomState, Generator or None, default=None
+        Source of all randomness.
 
     Attributes
     ----------
-    classes_, n_features_in_, node_names_ : what was learnt from
-    settings_ : every parameter, "auto" resolved
-    network_ : the trained `cignn.nn.GNN`
-    history_ : one row per epoch with every named loss and the validation scores
-    best_epoch_ : the epoch kept, chosen on validation graphs
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    settings_ : dict
+        Every parameter as it was used, "auto" resolved.
+    network_ : cignn.nn.GNN
+        The trained network.
+    history_ : DataFrame
+        One row per epoch with every named loss and the validation scores.
+    best_epoch_ : int
+        The epoch kept, chosen on validation graphs.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import GNNClassifier
+    >>> graphs = make_ba2motifs(40, random_state=0)
+    >>> clf = GNNClassifier("gcn", epochs=1, random_state=0).fit(graphs)
+    >>> clf.predict_proba(graphs).shape
+    (40, 2)
     """
 
     def __init__(
@@ -58,12 +95,12 @@ class GNNClassifier(NeuralGraphClassifier):
         weight_decay: float = 5e-4,
         ema_decay: float = 0.99,
         batch_size: int = 32,
-        class_weight: Any = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         validation_fraction: float = 0.1,
         checkpoint: str | Path | None = None,
         device: str = "auto",
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.layer = layer
         self.hidden = hidden
@@ -86,7 +123,7 @@ class GNNClassifier(NeuralGraphClassifier):
     def _settings(self, graphs: GraphSet) -> dict[str, Any]:
         return gnn_settings(self.get_params(deep=False), graphs)
 
-    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:
+    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> GNN:
         return GNN(
             n_features,
             n_classes,

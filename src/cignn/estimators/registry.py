@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from sklearn.pipeline import Pipeline
 
 from cignn._checks import nearest
 from cignn.estimators.ci_gnn import CIGNNClassifier
@@ -21,7 +24,21 @@ from cignn.estimators.sib import SIBClassifier
 
 @dataclass(frozen=True)
 class Method:
-    """A class and the parameters its name settles."""
+    """A class and the parameters its name settles.
+
+    Parameters
+    ----------
+    estimator : type
+        The class of the classifier.
+    settled : dict
+        Its parameters that the name says.
+
+    Examples
+    --------
+    >>> from cignn.estimators import ESTIMATORS
+    >>> ESTIMATORS["gin"].settled
+    {'layer': 'gin'}
+    """
 
     estimator: type[GraphClassifier]
     settled: dict[str, Any] = field(default_factory=dict)
@@ -42,9 +59,28 @@ ESTIMATORS: dict[str, Method] = {
 
 
 def make_estimator(name: str, **params: Any) -> GraphClassifier:
-    """Make the classifier of that name, one of `ESTIMATORS`; ``params`` are those of its class.
+    """Make a classifier by its name.
 
-    Settings of CI-GNN may stand among its parameters: ``make_estimator("ci-gnn", dropout=0.3)``.
+    Parameters
+    ----------
+    name : str
+        One of `ESTIMATORS`.
+    **params : dict
+        Parameters of its class. Those of CI-GNN may be settings too:
+        ``make_estimator("ci-gnn", dropout=0.3)``.
+
+    Returns
+    -------
+    GraphClassifier
+        Not fitted.
+
+    Examples
+    --------
+    >>> from cignn.estimators import ESTIMATORS, make_estimator
+    >>> list(ESTIMATORS)
+    ['linear-svm', 'rbf-svm', 'random-forest', 'lasso', 'gcn', 'gat', 'gin', 'sib', 'dir', 'ci-gnn']
+    >>> make_estimator("lasso", random_state=0)
+    ShallowGraphClassifier(model='lasso', random_state=0)
     """
     if name not in ESTIMATORS:
         raise ValueError(f"there is no classifier {name!r}{nearest(name, ESTIMATORS)}")
@@ -66,10 +102,71 @@ def parameters_of(estimator: type[GraphClassifier]) -> list[str]:
     return [*own, *SETTINGS] if estimator is CIGNNClassifier else own
 
 
-def load_model(path: str | Path) -> Any:
-    """Read a model that ``save`` wrote: a `GraphClassifier`, or the `CohortClassifier` around it.
+def save_model(
+    model: GraphClassifier | Pipeline, path: str | Path, notes: Mapping[str, str] | None = None
+) -> None:
+    """Write a fitted classifier or pipeline into a folder, which `load_model` reads.
 
-    A damaged, foreign or newer folder is refused with one clear line.
+    Nothing in it is pickled. A model that is there already is replaced, whole or not at all, whenever the
+    process ends.
+
+    Parameters
+    ----------
+    model : GraphClassifier or Pipeline
+        A classifier of graphs, or `Connectivity`, `ComBat` and `ConnectomeGraphs` with one at their end.
+    path : str or Path
+        The folder; made where it is missing.
+    notes : mapping of str to str, default=None
+        Texts to keep beside the model by their file names, such as ``settings.toml``.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from cignn.connectome import make_connectome_pipeline
+    >>> from cignn.datasets import make_cohort
+    >>> from cignn.estimators import load_model, make_estimator, save_model
+    >>> cohort = make_cohort(24, 10, n_edges=3, lengths=(30, 40), random_state=0)
+    >>> pipe = make_connectome_pipeline(make_estimator("lasso", random_state=0)).fit(cohort, cohort.y)
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(pipe, f"{folder}/model")
+    ...     loaded = load_model(f"{folder}/model")
+    >>> bool((loaded.predict_proba(cohort) == pipe.predict_proba(cohort)).all())
+    True
+    """
+    if isinstance(model, Pipeline) and not isinstance(model, CohortClassifier):
+        model = CohortClassifier(model.steps)
+    if not isinstance(model, (GraphClassifier, CohortClassifier)):
+        raise TypeError(f"a classifier of graphs or a pipeline can be saved, got {type(model).__name__}.")
+    model.save(path, notes)
+
+
+def load_model(path: str | Path) -> Any:
+    """Read a model that `save_model` or a model's ``save`` wrote.
+
+    A damaged, foreign or newer folder is refused with one clear line. Nothing in it is run.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+
+    Returns
+    -------
+    GraphClassifier or CohortClassifier
+        The fitted model; a `CohortClassifier` where the steps from cohort to graphs were saved with it.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import load_model, make_estimator
+    >>> graphs = make_ba2motifs(20, random_state=0)
+    >>> model = make_estimator("lasso", random_state=0).fit(graphs)
+    >>> with TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model")
+    ...     loaded = load_model(f"{folder}/model")
+    >>> bool((loaded.predict_proba(graphs) == model.predict_proba(graphs)).all())
+    True
     """
     saved = read_folder(path)
     kinds = {method.estimator.__name__: method.estimator for method in ESTIMATORS.values()}

@@ -18,7 +18,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
 
 from cignn._random import as_random_state
-from cignn.estimators.classifier import GraphClassifier, checked_chances, class_codes, class_weights, labelled
+from cignn.estimators.classifier import (
+    GraphClassifier,
+    checked_probabilities,
+    class_codes,
+    class_weights,
+    labelled,
+)
 from cignn.estimators.graph_vectors import FEATURES, GraphVectors
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
 from cignn.estimators.settings import choice, whole, within
@@ -224,7 +230,7 @@ class ShallowGraphClassifier(GraphClassifier):
                 f"the pipeline cannot judge these graphs ({first_line(error)}); look for extreme values in "
                 "them, or fit the model again."
             ) from error
-        return checked_chances(chances)
+        return checked_probabilities(chances)
 
     def _chances(self, vectors: np.ndarray) -> np.ndarray:
         """(g, classes) probabilities of (g, features) vectors."""
@@ -253,7 +259,7 @@ class ShallowGraphClassifier(GraphClassifier):
         tried = estimator._chances(np.zeros((1, pipeline[1].n_features_in_)))
         if tried.shape != (1, len(estimator.classes_)):
             raise ValueError("the pipeline gives no probabilities")
-        checked_chances(tried)
+        checked_probabilities(tried)
         return estimator
 
 

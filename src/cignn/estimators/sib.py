@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from cignn._checks import WIDEST
+from cignn._random import RandomState
 from cignn.estimators.base import ExplainingClassifier
 from cignn.estimators.settings import gnn_settings, whole, within
 from cignn.estimators.training import Stage
@@ -18,36 +19,83 @@ from cignn.nn.sib import SIB
 
 
 class SIBClassifier(ExplainingClassifier):
-    """Classify graphs by a subgraph of their nodes that tells little else of the graph.
+    """Classify graphs by a subgraph of their nodes that tells little else about the graph.
 
-    An edge's weight in an explanation is pᵢpⱼ, the probability that both its nodes are in the subgraph.
+    The subgraph information bottleneck. An edge's weight in an explanation is pᵢpⱼ, the probability that both
+    its nodes are in the subgraph.
 
     Parameters
     ----------
-    layer : layers "gcn", "gat" or "gin"; hidden : their widths (for "gat", multiples of 4)
-    head_hidden : widths of the head behind the subgraph's embedding; dropout : in the head
-    density : share of strongest edges the network looks at, None for all, "auto" for a tenth of aligned
-        graphs and all of others
-    information_weight : β of I(G; G_sub); connectivity_weight : of the loss that keeps the subgraph together
-    inner_steps : steps of the discriminator that estimates I(G; G_sub), before each step of the network;
-        inner_learning_rate : of its Adam; discriminator_hidden : its width
-    epochs : "auto" for about 3000 steps, but at least 60 and at most 200 epochs
-    learning_rate, weight_decay, batch_size : of Adam; ema_decay : factor by which the running average of the
-        weights, which is what is kept, forgets each step; 0 keeps the weights themselves
-    class_weight : None, "balanced" or {label: weight}
-    validation_fraction : share of graphs set aside in ``fit`` to choose the epoch
-    checkpoint : file from which a killed ``fit`` goes on, written after every epoch
-    device : "auto", "cpu" or "cuda"
-    verbose : show a progress bar
-    random_state : int, RandomState, Generator or None
+    layer : {"gcn", "gat", "gin"}, default="gin"
+        Kind of GNN layer.
+    hidden : sequence of int, default=(128, 128, 128)
+        Widths of the layers; for "gat", multiples of 4.
+    head_hidden : sequence of int, default=(64, 32)
+        Widths of the layers behind the subgraph's embedding.
+    dropout : float, default=0.5
+        Dropout in the layers behind the subgraph's embedding.
+    density : float, "auto" or None, default="auto"
+        Share of strongest edges that the network reads. None is all, "auto" a tenth of aligned graphs and all
+        of others: on a complete graph all nodes would get nearly the same embedding.
+    information_weight : float, default=0.1
+        Weight β of I(G; G_sub).
+    connectivity_weight : float, default=0.1
+        Weight of the loss that keeps the subgraph connected.
+    inner_steps : int, default=10
+        Steps of the discriminator, which estimates I(G; G_sub), before each step of the network.
+    inner_learning_rate : float, default=0.001
+        Learning rate of the discriminator's Adam.
+    discriminator_hidden : int, default=64
+        Width of the discriminator.
+    epochs : int or "auto", default="auto"
+        Epochs; "auto" makes about 3000 gradient steps, but at least 60 and at most 200 epochs.
+    learning_rate : float, default=0.001
+        Learning rate of Adam.
+    weight_decay : float, default=0.0005
+        Weight decay of Adam.
+    ema_decay : float, default=0.99
+        Decay per step of the running average of the weights, which is what is validated and kept; 0 keeps the
+        weights themselves.
+    batch_size : int, default=32
+        Graphs in a gradient step.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes by label.
+    validation_fraction : float, default=0.1
+        Share of the graphs set aside in ``fit`` to choose the epoch.
+    checkpoint : str, Path or None, default=None
+        File written after every epoch, from which a killed ``fit`` goes on.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to train; "auto" is CUDA where there is one.
+    verbose : int, default=0
+        Whether to show a progress bar.
+    random_state : int, RandomState, Generator or None, default=None
+        Source of all randomness.
 
     Attributes
     ----------
-    classes_, n_features_in_, node_names_ : what was learnt from
-    settings_ : every parameter, "auto" resolved
-    network_ : the trained `cignn.nn.SIB`
-    history_ : one row per epoch with every named loss and the validation scores
-    best_epoch_ : the epoch kept, chosen on validation graphs
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    settings_ : dict
+        Every parameter as it was used, "auto" resolved.
+    network_ : cignn.nn.SIB
+        The trained network.
+    history_ : DataFrame
+        One row per epoch with every named loss and the validation scores.
+    best_epoch_ : int
+        The epoch kept, chosen on validation graphs.
+
+    References
+    ----------
+    J. Yu et al., "Graph information bottleneck for subgraph recognition", ICLR 2021.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import SIBClassifier
+    >>> graphs = make_ba2motifs(40, random_state=0)
+    >>> clf = SIBClassifier(epochs=1, inner_steps=1, random_state=0).fit(graphs)
+    >>> len(clf.explain(graphs).edge_weights)
+    40
     """
 
     def __init__(
@@ -68,12 +116,12 @@ class SIBClassifier(ExplainingClassifier):
         weight_decay: float = 5e-4,
         ema_decay: float = 0.99,
         batch_size: int = 32,
-        class_weight: Any = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         validation_fraction: float = 0.1,
         checkpoint: str | Path | None = None,
         device: str = "auto",
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.layer = layer
         self.hidden = hidden
@@ -106,7 +154,7 @@ class SIBClassifier(ExplainingClassifier):
         whole(settings, "discriminator_hidden", 1, WIDEST)
         return settings
 
-    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> nn.Module:
+    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> SIB:
         return SIB(
             n_features,
             n_classes,

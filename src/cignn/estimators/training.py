@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cignn._checks import shown
 from cignn._progress import progress_bar
 from cignn.estimators.checkpoint import Checkpoint, State
 from cignn.graphs import GraphBatch, GraphSet
@@ -337,3 +338,36 @@ def training_progress(verbose: int, members: int = 1) -> Iterator[Told | None]:
             bar.update(task, completed=done, total=members * row["epochs"], description=name, note=note)
 
         yield show
+
+
+@contextmanager
+def evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """Switch off dropout, noise and batch statistics, and leave the network in the mode it was in."""
+    training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(training)
+
+
+def resolve_device(device: Any) -> torch.device:
+    """Return the device named; "auto" is CUDA where there is one."""
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device) if isinstance(device, (str, torch.device)) else None
+    except RuntimeError:
+        resolved = None
+    if resolved is None or resolved.type not in ("cpu", "cuda"):  # others lack the float64 we need
+        raise ValueError(f'device must be "auto", "cpu" or "cuda", got {shown(device)}.')
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f'device "{resolved}" was asked for, but no CUDA device is there; use device="auto".'
+        )
+    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f'device "{resolved}" was asked for, but CUDA devices here are numbered 0 to '
+            f'{torch.cuda.device_count() - 1}; use device="auto".'
+        )
+    return resolved

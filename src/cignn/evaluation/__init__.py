@@ -1,6 +1,6 @@
 """How good a classifier and its explanations are."""
 
-from cignn.evaluation.audit import Audit, Finding, audit, brief
+from cignn.evaluation.audit import audit
 from cignn.evaluation.classification import (
     calibration_curve,
     classification_scores,
@@ -8,8 +8,6 @@ from cignn.evaluation.classification import (
     positive_class,
 )
 from cignn.evaluation.explanation import (
-    Agreement,
-    PermutationCheck,
     agreement,
     agreement_table,
     explanation_roc_auc,
@@ -21,7 +19,6 @@ from cignn.evaluation.explanation import (
 )
 from cignn.evaluation.faithfulness import (
     ExplanationCurve,
-    Fidelity,
     RemovalCurve,
     characterisation_score,
     explanation_accuracy,
@@ -30,6 +27,7 @@ from cignn.evaluation.faithfulness import (
     sparsity,
     top_edge_masks,
 )
+from cignn.evaluation.findings import Audit, Finding
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
 from cignn.evaluation.splits import Split
@@ -42,9 +40,6 @@ from cignn.evaluation.splitters import (
     make_protocol,
 )
 from cignn.evaluation.statistics import (
-    FriedmanTest,
-    NemenyiTest,
-    TTest,
     average_ranks,
     compare_methods,
     corrected_interval,
@@ -52,37 +47,28 @@ from cignn.evaluation.statistics import (
     critical_difference,
     friedman_test,
     nemenyi_test,
-    score_table,
-    site_table,
-    summary,
 )
 from cignn.evaluation.store import Store
+from cignn.evaluation.tables import score_table, site_table, summary
 
 __all__ = [
     "PROTOCOLS",
-    "Agreement",
     "Audit",
     "ExplanationCurve",
-    "Fidelity",
     "Finding",
-    "FriedmanTest",
     "Holdout",
     "KFold",
     "LeaveOneSiteOut",
-    "NemenyiTest",
-    "PermutationCheck",
     "PredefinedGroups",
     "RemovalCurve",
     "Split",
     "Store",
-    "TTest",
     "TaskFailedWarning",
     "agreement",
     "agreement_table",
     "audit",
     "average_ranks",
     "bootstrap_intervals",
-    "brief",
     "calibration_curve",
     "characterisation_score",
     "classification_scores",

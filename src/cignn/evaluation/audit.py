@@ -6,8 +6,7 @@ tells the site: each becomes a `Finding` with its size and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from scipy import stats
 from cignn._checks import name_some
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.likeness import NEAR_IDENTICAL, connectivity_vectors, near_identical_pairs
+from cignn.evaluation.findings import Audit, Finding
 from cignn.evaluation.probes import (
     FEWEST,
     Probe,
@@ -26,85 +26,6 @@ from cignn.evaluation.probes import (
     label_from,
     number_from_connectivity,
 )
-
-SEVERITIES = ("serious", "warning", "fine", "unknown")
-MARKS = {"serious": "!!", "warning": " !", "fine": "ok", "unknown": " ?"}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing the audit looked at.
-
-    name : what; severity : "serious" (scores would mislead), "warning", "fine" or "unknown" (it could not be
-    looked at, the message says why); size : how much, in terms of ``measure``; message : one line with the
-    numbers; advice : what to do, empty where all is well; table : the details, or None.
-    """
-
-    name: str
-    severity: str
-    size: float
-    measure: str
-    message: str
-    advice: str = ""
-    table: pd.DataFrame | None = field(default=None, repr=False, compare=False)
-
-
-class Audit(Sequence):
-    """The findings of an audit, worst first, by number or name: ``audit(cohort)["site → label"]``."""
-
-    def __init__(self, findings: Sequence[Finding], subjects: int, scans: int | None = None) -> None:
-        self.findings = sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
-        self.subjects = subjects
-        self.scans = subjects if scans is None else scans
-
-    def __len__(self) -> int:
-        return len(self.findings)
-
-    def __getitem__(self, key: Any) -> Any:
-        if not isinstance(key, str):
-            return self.findings[key]
-        for finding in self.findings:
-            if finding.name == key:
-                return finding
-        names = ", ".join(finding.name for finding in self.findings)
-        raise KeyError(f"the audit has no finding {key!r}; there are {names}.")
-
-    def __iter__(self) -> Iterator[Finding]:
-        return iter(self.findings)
-
-    @property
-    def worst(self) -> str:
-        """The severity of the worst finding."""
-        return self.findings[0].severity if self.findings else "fine"
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per finding: finding, severity, size, measure, message, what to do."""
-        rows = [(f.name, f.severity, f.size, f.measure, f.message, f.advice) for f in self]
-        columns = ["finding", "severity", "size", "measure", "message", "what to do"]
-        return pd.DataFrame(rows, columns=columns)
-
-    def __repr__(self) -> str:
-        counts = pd.Series([f.severity for f in self]).value_counts()
-        heads = [f"{counts[s]} {s}" for s in SEVERITIES if s in counts]
-        more = f" ({self.scans} scans)" if self.scans != self.subjects else ""
-        lines = [f"Audit of {self.subjects} subjects{more}: {', '.join(heads)}"]
-        lines += [line for finding in self for line in _lines(finding)]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return self.to_frame().to_html(index=False, float_format="%.2f")
-
-
-def brief(audit: Audit) -> str:
-    """What matters of an audit, one or two lines per finding; empty when nothing does."""
-    matters = [finding for finding in audit if finding.severity in ("serious", "warning")]
-    return "\n".join(line for finding in matters for line in _lines(finding))
-
-
-def _lines(finding: Finding) -> list[str]:
-    lines = [f"{MARKS[finding.severity]} {finding.name}: {finding.message}"]
-    return lines + ([f"   → {finding.advice}"] if finding.advice else [])
-
 
 CLEAR = 3.0  # standard errors above chance from which a score is no accident
 NOTABLE, STRONG = 0.55, 0.65  # AUC of the label told from a covariate
@@ -122,18 +43,38 @@ def audit(
 ) -> Audit:
     """Look for what would make scores on a cohort misleading.
 
-    Parameters
-    ----------
-    cohort : with series or matrices; labels, sites and covariates are looked at where it has them
-    split : one split as (train, test) or (train, validation, test), each indices or a mask, or a sequence of
-        such splits: no subject, by name or by near-identical data, may be on both sides
-    near_identical : correlation of two subjects' connectivity from which they count as the same scan; the
-        cohort's mean and leading patterns are taken off before, so that strangers are near 0
-    covariates : columns of ``cohort.covariates`` whose power over the label is measured
-
     A subject with several scans counts once, also in the probes. A probe is flagged when its cross-validated
     score is both large and three standard errors above chance, so a clean cohort passes. 1100 subjects with
     116 ROIs take a few seconds.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Subjects with series or matrices; labels, sites and covariates are looked at where it has them.
+    split : Split, tuple of arrays, sequence of these, or None, default=None
+        One split as (train, test) or (train, validation, test), each indices or a mask, or several such
+        splits. No subject, by name or by near-identical data, may be on both sides.
+    near_identical : float, default=0.7
+        Correlation of two subjects' connectivity from which they count as the same scan. The cohort's mean
+        and leading patterns are taken off before, so that strangers are near 0.
+    covariates : sequence of str, default=("age", "sex", "mean_fd")
+        Columns of ``cohort.covariates`` whose power over the label is measured.
+
+    Returns
+    -------
+    Audit
+        The findings, worst first.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_cohort
+    >>> from cignn.evaluation import audit
+    >>> cohort = make_cohort(20, n_rois=6, n_edges=2, kind="matrices", random_state=0)
+    >>> audit(cohort)["repeated subjects"].severity
+    'fine'
+    >>> twice = cohort[[0, *range(20)]]
+    >>> audit(twice, split=([0], range(1, 21)))["subjects on both sides of a split"].severity
+    'serious'
     """
     if not isinstance(cohort, Cohort):
         raise TypeError(f"audit works on a Cohort, got {type(cohort).__name__}; graphs have no subjects.")

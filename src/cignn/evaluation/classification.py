@@ -33,21 +33,42 @@ def classification_scores(
     probabilities: np.ndarray | None = None,
     positive: Any = None,
 ) -> dict[str, float]:
-    """Scores of (g,) predicted labels and, where they are given, of their probabilities.
+    """Scores of predicted labels and, where they are given, of their probabilities.
 
-    Of two classes one counts as positive: ``positive``, by default the second in sorted order (the patients,
-    where controls are 0; but HC, where patients are ASD). Of more classes F1, sensitivity, specificity and
-    ROC-AUC are means over classes, each against the rest. NaN where there is nothing to measure: no
-    sensitivity without patients, no balanced accuracy without one of the classes.
+    Of two classes one counts as positive. Of more classes F1, sensitivity, specificity and ROC-AUC are means
+    over classes, each against the rest. A score is NaN where there is nothing to measure: there is no
+    sensitivity without patients and no balanced accuracy without one of the classes.
 
     Parameters
     ----------
-    classes : all there are (a classifier's ``classes_``), where a small test set may lack some; by default
-        those that occur
-    probabilities : (g, classes), columns in the order of ``classes``; adds "roc_auc" and "calibration_error",
-        the expected distance of probability and frequency in ten bins: of two classes the probability of
-        the positive one, of more that of the predicted one
-    positive : the class, of two, whose share recognised is the sensitivity; see `positive_class`
+    y_true : array of shape (g,)
+        True labels.
+    y_pred : array of shape (g,)
+        Predicted labels.
+    classes : array of shape (classes,) or None, default=None
+        All classes there are (a classifier's ``classes_``), since a small test set may lack some; by default
+        those that occur.
+    probabilities : array of shape (g, classes) or None, default=None
+        Probabilities, columns in the order of ``classes``. They add "roc_auc" and "calibration_error", the
+        mean distance of probability and frequency in ten bins: of two classes the probability of the positive
+        one, of more that of the predicted one.
+    positive : object, default=None
+        The class, of two, whose share recognised is the sensitivity, by default the second in sorted order (1
+        of 0 and 1; but TD of ASD and TD). See `positive_class`.
+
+    Returns
+    -------
+    dict of str to float
+        "accuracy", "balanced_accuracy", "f1", "mcc", "sensitivity", "specificity" and, with probabilities,
+        "roc_auc" and "calibration_error".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.evaluation import classification_scores
+    >>> scores = classification_scores(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
+    >>> scores["accuracy"], scores["sensitivity"], scores["specificity"]
+    (0.75, 1.0, 0.5)
     """
     coded = counted_by(code(y_true, y_pred, classes, probabilities), positive)
     scores = weighted_scores(coded, np.ones((1, len(coded.truth))))
@@ -55,9 +76,27 @@ def classification_scores(
 
 
 def positive_class(classes: Any, positive: Any = None) -> Any:
-    """Return the class that counts as positive: ``positive``, by default the second of two; None of more.
+    """Return the class that counts as positive.
 
-    classes : all there are. positive : one of them, or what it looks like as text ("1" for 1).
+    Parameters
+    ----------
+    classes : array-like
+        All classes there are; labels with repetitions will do.
+    positive : object, default=None
+        One of two classes, or its name as text ("1" for 1).
+
+    Returns
+    -------
+    object
+        The class given, by default the second of two in sorted order; None where there are more than two.
+
+    Examples
+    --------
+    >>> from cignn.evaluation import positive_class
+    >>> positive_class(["TD", "ASD"])
+    'TD'
+    >>> positive_class([0, 1], "0")
+    0
     """
     known = np.unique(pd.Series(classes).dropna().to_numpy()).tolist()
     if positive is None:
@@ -170,10 +209,36 @@ def calibration_curve(
     n_bins: int = BINS,
     positive: Any = None,
 ) -> pd.DataFrame:
-    """What was promised and what came true, in bins of equal width: probability, frequency and count.
+    """Predicted probability and observed frequency in bins of equal width.
 
-    y_true : (n,) labels; probabilities : (n, classes). Of two classes the probability of ``positive`` is
-    looked at, by default the second's; of more that of the most probable one. Empty bins are left out.
+    Of two classes the probability of the positive one is looked at, of more that of the most probable one.
+    Empty bins are left out.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+        True labels.
+    probabilities : array of shape (n, classes)
+        Predicted probabilities.
+    classes : array of shape (classes,)
+        The classes, in the order of the columns of ``probabilities``.
+    n_bins : int, default=10
+        Number of bins.
+    positive : object, default=None
+        The positive class of two; see `positive_class`.
+
+    Returns
+    -------
+    DataFrame
+        One row per bin: probability, frequency and count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.evaluation import calibration_curve
+    >>> chances = np.array([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75], [0.25, 0.75]])
+    >>> calibration_curve(np.array([0, 0, 1, 0]), chances, np.array([0, 1])).to_numpy().tolist()
+    [[0.25, 0.0, 2.0], [0.75, 0.5, 2.0]]
     """
     whole("n_bins", n_bins, 1)
     chances = np.asarray(probabilities, float)
@@ -194,7 +259,34 @@ def expected_calibration_error(
     n_bins: int = BINS,
     positive: Any = None,
 ) -> float:
-    """Mean distance of probability and frequency over the bins of `calibration_curve`, by their counts."""
+    """Mean distance of probability and frequency over the bins of `calibration_curve`, by their counts.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,)
+        True labels.
+    probabilities : array of shape (n, classes)
+        Predicted probabilities.
+    classes : array of shape (classes,)
+        The classes, in the order of the columns of ``probabilities``.
+    n_bins : int, default=10
+        Number of bins.
+    positive : object, default=None
+        The positive class of two; see `positive_class`.
+
+    Returns
+    -------
+    float
+        The error, 0 for probabilities that come true.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.evaluation import expected_calibration_error
+    >>> chances = np.array([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75], [0.25, 0.75]])
+    >>> expected_calibration_error(np.array([0, 0, 1, 0]), chances, np.array([0, 1]))
+    0.25
+    """
     curve = calibration_curve(y_true, probabilities, classes, n_bins, positive)
     return float(np.average((curve["probability"] - curve["frequency"]).abs(), weights=curve["count"]))
 

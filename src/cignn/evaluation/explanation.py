@@ -23,11 +23,31 @@ if TYPE_CHECKING:
 
 
 def explanation_roc_auc(explanations: Explanations, truth: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """(g,) area under the ROC curve of edge weight against edge truth, each undirected edge once.
+    """Area under the ROC curve of edge weight against edge truth, each undirected edge once.
 
-    truth : one (n, n) bool matrix per graph, or one array for all aligned graphs; by default the graphs' own.
-    An edge may be marked in one direction only. NaN for a graph whose edges are
-    all true or all false: it has nothing to rank.
+    Parameters
+    ----------
+    explanations : Explanations
+        The explained graphs.
+    truth : sequence of arrays of shape (n, n) or None, default=None
+        One bool matrix per graph, or one for all aligned graphs; by default the graphs' own. An edge may be
+        marked in one direction only.
+
+    Returns
+    -------
+    array of shape (g,)
+        The areas; NaN for a graph whose edges are all true or all false.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanations
+    >>> from cignn.evaluation import explanation_roc_auc
+    >>> from cignn.graphs import GraphSet
+    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
+    >>> truth = np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]])
+    >>> explanation_roc_auc(Explanations(triangle, [[0.5, 0.9, 0.1]]), [truth]).tolist()
+    [0.5]
     """
     areas = [
         roc_auc_score(labels, weights) if 0 < labels.sum() < len(labels) else np.nan
@@ -37,9 +57,33 @@ def explanation_roc_auc(explanations: Explanations, truth: Sequence[np.ndarray] 
 
 
 def precision_at_k(explanations: Explanations, truth: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """(g,) share of true edges among a graph's k heaviest, k its number of true edges; NaN where k is 0.
+    """Share of true edges among a graph's top k, k its number of true edges.
 
     Edges of equal weight share the places left: a constant mask scores the share of true edges, not luck.
+
+    Parameters
+    ----------
+    explanations : Explanations
+        The explained graphs.
+    truth : sequence of arrays of shape (n, n) or None, default=None
+        One bool matrix per graph, or one for all aligned graphs; by default the graphs' own. An edge may be
+        marked in one direction only.
+
+    Returns
+    -------
+    array of shape (g,)
+        The shares; NaN where no edge is true.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanations
+    >>> from cignn.evaluation import precision_at_k
+    >>> from cignn.graphs import GraphSet
+    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
+    >>> truth = np.array([[0, 1, 1], [0, 0, 0], [0, 0, 0]])
+    >>> precision_at_k(Explanations(triangle, [[0.9, 0.1, 0.5]]), [truth]).tolist()
+    [0.5]
     """
     out = []
     for weights, labels in _edges_with_truth(explanations, truth):
@@ -72,7 +116,7 @@ def _edges_with_truth(
 
 
 class Agreement(NamedTuple):
-    """(g,) rank correlation of all edge weights and overlap of the heaviest edges."""
+    """(g,) rank correlation of all edge weights and overlap of the top edges."""
 
     rank_correlation: np.ndarray
     top_overlap: np.ndarray
@@ -91,16 +135,65 @@ class PermutationCheck(NamedTuple):
 
 
 def rank_correlation(first: Explanations, second: Explanations) -> np.ndarray:
-    """(g,) Spearman correlation of the edge weights of each graph; NaN where one of them is constant."""
+    """Spearman correlation of the edge weights of each graph in two explanations.
+
+    Parameters
+    ----------
+    first : Explanations
+        Explanations of some graphs.
+    second : Explanations
+        Other explanations of the same graphs.
+
+    Returns
+    -------
+    array of shape (g,)
+        The correlations; NaN where the weights of one are constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanations
+    >>> from cignn.evaluation import rank_correlation
+    >>> from cignn.graphs import GraphSet
+    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
+    >>> first, second = (Explanations(triangle, [weights]) for weights in ([0.1, 0.2, 0.9], [0.3, 0.2, 0.1]))
+    >>> rank_correlation(first, second).tolist()
+    [-1.0]
+    """
     _check_same_graphs(first, second)
     pairs = zip(first.edge_weights, second.edge_weights, strict=True)
     return np.array([_correlation(rankdata(a), rankdata(b)) for a, b in pairs])
 
 
 def top_overlap(first: Explanations, second: Explanations, k: int = 10) -> np.ndarray:
-    """(g,) share of the k heaviest edges of one that are among those of the other; NaN without edges.
+    """Share of the top k edges of one explanation that are among those of another.
 
-    Graphs with fewer than k edges count half of theirs: all would always overlap.
+    Graphs with k edges or fewer count half of theirs: all would always overlap.
+
+    Parameters
+    ----------
+    first : Explanations
+        Explanations of some graphs.
+    second : Explanations
+        Other explanations of the same graphs.
+    k : int, default=10
+        Number of top edges.
+
+    Returns
+    -------
+    array of shape (g,)
+        The shares; NaN for a graph without edges.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanations
+    >>> from cignn.evaluation import top_overlap
+    >>> from cignn.graphs import GraphSet
+    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
+    >>> first, second = (Explanations(triangle, [weights]) for weights in ([0.1, 0.5, 0.9], [0.6, 0.7, 0.1]))
+    >>> top_overlap(first, second, k=2).tolist()
+    [0.5]
     """
     whole("k", k, 1)
     _check_same_graphs(first, second)
@@ -113,12 +206,62 @@ def top_overlap(first: Explanations, second: Explanations, k: int = 10) -> np.nd
 
 
 def agreement(first: Explanations, second: Explanations, k: int = 10) -> Agreement:
-    """How much two explanations of the same graphs agree, graph by graph."""
+    """How much two explanations of the same graphs agree.
+
+    Parameters
+    ----------
+    first : Explanations
+        Explanations of some graphs.
+    second : Explanations
+        Other explanations of the same graphs.
+    k : int, default=10
+        Number of top edges whose overlap counts.
+
+    Returns
+    -------
+    Agreement
+        Named tuple of ``rank_correlation`` and ``top_overlap``, each (g,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanations
+    >>> from cignn.evaluation import agreement
+    >>> from cignn.graphs import GraphSet
+    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
+    >>> explanations = Explanations(triangle, [[0.1, 0.5, 0.9]])
+    >>> agreement(explanations, explanations).top_overlap.tolist()
+    [1.0]
+    """
     return Agreement(rank_correlation(first, second), top_overlap(first, second, k))
 
 
 def agreement_table(explanations: Mapping[str, Explanations], k: int = 10) -> pd.DataFrame:
-    """One row per pair of explainers: first, second, rank_correlation, top_overlap, means over graphs."""
+    """Mean agreement of every pair of explanations of the same graphs.
+
+    Parameters
+    ----------
+    explanations : mapping of str to Explanations
+        Explanations by name, such as those of several explainers.
+    k : int, default=10
+        Number of top edges whose overlap counts.
+
+    Returns
+    -------
+    DataFrame
+        One row per pair: first, second, rank_correlation and top_overlap, means over graphs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanations
+    >>> from cignn.evaluation import agreement_table
+    >>> from cignn.graphs import GraphSet
+    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
+    >>> explanations = Explanations(triangle, [[0.1, 0.5, 0.9]])
+    >>> agreement_table({"a": explanations, "b": explanations})["top_overlap"].tolist()
+    [1.0]
+    """
     rows = []
     for a, b in combinations(explanations, 2):
         both = agreement(explanations[a], explanations[b], k)
@@ -127,10 +270,28 @@ def agreement_table(explanations: Mapping[str, Explanations], k: int = 10) -> pd
 
 
 def stability(runs: Sequence[Explanations]) -> np.ndarray:
-    """(g,) mean rank correlation of one graph's weights over all pairs of runs (seeds, folds).
+    """Mean rank correlation of one graph's weights over all pairs of runs.
 
-    runs : explanations of the same graphs by models trained apart. A constant mask correlates with nothing
-    and counts as 0.
+    Parameters
+    ----------
+    runs : sequence of Explanations
+        Explanations of the same graphs by models trained apart, on other seeds or folds.
+
+    Returns
+    -------
+    array of shape (g,)
+        The mean correlations. A constant mask correlates with nothing and counts as 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanations
+    >>> from cignn.evaluation import stability
+    >>> from cignn.graphs import GraphSet
+    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
+    >>> runs = [Explanations(triangle, [weights]) for weights in ([0.1, 0.2, 0.9], [0.3, 0.4, 0.5])]
+    >>> stability(runs).round(6).tolist()
+    [1.0]
     """
     if len(runs) < 2:
         raise ValueError(f"stability needs at least two runs, got {len(runs)}.")
@@ -153,11 +314,45 @@ def label_permutation_check(
     k: int = 10,
     random_state: Any = 0,
 ) -> PermutationCheck:
-    """Train a clone on permuted labels and compare its explanations with the estimator's own.
+    """Compare the explanations of a model with those of a clone trained on permuted labels.
 
-    estimator : fitted on ``graphs``; explained : graphs to explain, by default the same; explainer : by
-    default the estimator's own ``explain``; y : labels to permute, by default those of the graphs. All graphs
-    of a subject (``meta["subject"]``) that share a label get the same one.
+    All graphs of a subject (``meta["subject"]``) that share a label get the same new one.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Classifier fitted on ``graphs``.
+    graphs : GraphSet
+        The graphs it was fitted on.
+    explained : GraphSet or None, default=None
+        Graphs to explain, by default ``graphs``.
+    explainer : Explainer or None, default=None
+        By default the estimator's own ``explain``.
+    y : array of shape (g,) or None, default=None
+        Labels to permute, by default those of the graphs.
+    k : int, default=10
+        Number of top edges whose overlap counts.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the permutation.
+
+    Returns
+    -------
+    PermutationCheck
+        Named tuple of ``agreement`` (see `agreement`), and ``roc_auc`` and ``permuted_roc_auc``, each (g,),
+        against the edge truth or None without one. Good explanations agree little with those of the permuted
+        model and lie well above its area.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.evaluation import label_permutation_check
+    >>> from cignn.explainers import make_explainer
+    >>> graphs = make_ba2motifs(20, random_state=0)
+    >>> model = make_estimator("random-forest", n_estimators=5, random_state=0).fit(graphs)
+    >>> check = label_permutation_check(model, graphs, explainer=make_explainer("degree"))
+    >>> check.agreement.top_overlap.min().item()  # degrees do not depend on labels
+    1.0
     """
     from cignn.explainers import make_explainer
 

@@ -19,7 +19,7 @@ from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
 SHARES = tuple(round(0.1 * k, 1) for k in range(1, 11))  # the paper's μ
-KINDS = ("probability", "label")
+OUTPUTS = ("probability", "label")
 
 
 class Classifier(Protocol):
@@ -30,7 +30,24 @@ class Classifier(Protocol):
 
 
 class ExplanationCurve(NamedTuple):
-    """How often the class stays when a share of the edges does: shares, accuracy : (s,); auc : its area."""
+    """How often the class stays when only a share of the edges does.
+
+    Parameters
+    ----------
+    shares : array of shape (s,)
+        Shares of edges kept, the top ones by explanation weight.
+    accuracy : array of shape (s,)
+        Share of graphs whose predicted class stays.
+    auc : float
+        Area under the curve, divided by the range of the shares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.evaluation import ExplanationCurve
+    >>> ExplanationCurve(np.array([0.5, 1.0]), np.array([0.8, 1.0]), 0.9).auc
+    0.9
+    """
 
     shares: np.ndarray
     accuracy: np.ndarray
@@ -38,16 +55,36 @@ class ExplanationCurve(NamedTuple):
 
 
 class Fidelity(NamedTuple):
-    """(g,) what the decision loses without the explanation (plus) and with nothing but it (minus)."""
+    """What the decision loses without the explanation (plus) and with nothing but it (minus), each (g,)."""
 
     plus: np.ndarray
     minus: np.ndarray
 
 
 class RemovalCurve(NamedTuple):
-    """Each (s,): what is left of the decision when a share of edges goes, heaviest first or by chance.
+    """What is left of the decision when a share of edges is removed, top edges first or at random.
 
-    accuracy : how often the class stays (or is right); probability : of that class, the mean over graphs.
+    Parameters
+    ----------
+    shares : array of shape (s,)
+        Shares of edges removed.
+    accuracy : array of shape (s,)
+        Share of graphs whose class stays (or is right) without their top edges.
+    probability : array of shape (s,)
+        Mean probability of that class without the top edges.
+    random_accuracy : array of shape (s,)
+        As ``accuracy``, with edges removed at random.
+    random_probability : array of shape (s,)
+        As ``probability``, with edges removed at random.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.evaluation import RemovalCurve
+    >>> falls, stays = np.array([1.0, 0.5]), np.array([1.0, 0.9])
+    >>> curve = RemovalCurve(np.array([0.0, 0.3]), falls, falls, stays, stays)
+    >>> (curve.random_accuracy - curve.accuracy).tolist()
+    [0.0, 0.4]
     """
 
     shares: np.ndarray
@@ -61,16 +98,38 @@ class RemovalCurve(NamedTuple):
 
 
 def top_edge_masks(explanations: Explanations, share: float) -> list[np.ndarray]:
-    """One bool mask per graph: its ⌈share · edges⌉ heaviest, aligned with ``graphs.edges(i)``.
+    """Mark the top edges of every graph by explanation weight.
 
-    Which of equally heavy edges stay is decided by a fixed scramble of their node numbers: the same in every
-    run and whatever the other graphs are, and no favour to the nodes that come first.
+    Which of equally weighted edges are marked is decided by a fixed scramble of their node numbers: the same
+    in every run and whatever the other graphs are, and no favour to the nodes that come first.
+
+    Parameters
+    ----------
+    explanations : Explanations
+        The explained graphs.
+    share : float
+        Share of edges in [0, 1]; of e edges ⌈share · e⌉ are marked.
+
+    Returns
+    -------
+    list of bool arrays of shape (edges,)
+        One mask per graph, aligned with ``graphs.edges(i)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanations
+    >>> from cignn.evaluation import top_edge_masks
+    >>> from cignn.graphs import GraphSet
+    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
+    >>> top_edge_masks(Explanations(triangle, [[0.1, 0.9, 0.5]]), 0.5)[0].tolist()
+    [False, True, True]
     """
     return _first(explanations, edge_ranks(explanations), _checked_share(share))
 
 
 def edge_ranks(explanations: Explanations) -> np.ndarray:
-    """(all edges,) place of every edge in its graph, 0 for the heaviest; graphs one behind the other."""
+    """(all edges,) place of every edge in its graph, 0 for the top one, graph after graph."""
     pairs = [explanations.graphs.edges(i) for i in range(len(explanations))]
     flat = np.concatenate([np.empty((0, 2), np.int64), *pairs]).astype(np.uint64)
     scramble = (flat[:, 0] << np.uint64(32) | flat[:, 1]) * np.uint64(0x9E3779B97F4A7C15)
@@ -92,11 +151,8 @@ def _ranks(counts: np.ndarray, *keys: np.ndarray) -> np.ndarray:
 def _first(explanations: Explanations, ranks: np.ndarray, share: float) -> list[np.ndarray]:
     counts = explanations.graphs.n_edges
     n_kept = np.ceil(np.round(share * counts, 6)).astype(np.int64)  # 0.1 · 30 is 3, not 3.0000000000000004
-    return _split(ranks < np.repeat(n_kept, counts), counts)
-
-
-def _split(flat: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
-    return np.split(flat, np.cumsum(counts)[:-1])[: len(counts)]
+    first = ranks < np.repeat(n_kept, counts)
+    return np.split(first, np.cumsum(counts)[:-1])[: len(counts)]
 
 
 def _checked_share(share: float) -> float:
@@ -109,10 +165,34 @@ def _checked_share(share: float) -> float:
 def explanation_accuracy(
     classifier: Classifier, explanations: Explanations, shares: Sequence[float] = SHARES
 ) -> ExplanationCurve:
-    """The paper's explanation accuracy: how often the class stays when only the μ heaviest edges do.
+    """The paper's explanation accuracy: how often the class stays when only the top edges do.
 
-    shares : the μ, rising. The area is that under the curve divided by the range of μ: 1 when no class ever
-    changes.
+    Parameters
+    ----------
+    classifier : Classifier
+        Fitted classifier with ``predict_proba(GraphSet)``.
+    explanations : Explanations
+        Explanations of the graphs to predict.
+    shares : sequence of float, default=(0.1, 0.2, ..., 1.0)
+        Shares of edges to keep, the paper's μ, rising.
+
+    Returns
+    -------
+    ExplanationCurve
+        Named tuple of ``shares``, ``accuracy`` and ``auc``, the area under the curve divided by the range of
+        the shares: 1 when no class ever changes.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.evaluation import explanation_accuracy
+    >>> from cignn.explainers import make_explainer
+    >>> graphs = make_ba2motifs(20, random_state=0)
+    >>> model = make_estimator("random-forest", n_estimators=5, random_state=0).fit(graphs)
+    >>> explanations = make_explainer("random", random_state=0).fit(model, graphs).explain(graphs)
+    >>> explanation_accuracy(model, explanations, shares=[0.5, 1.0]).accuracy[-1].item()
+    1.0
     """
     shares_ = np.array([_checked_share(share) for share in shares])
     if len(shares_) < 2 or (np.diff(shares_) <= 0).any():
@@ -129,21 +209,48 @@ def explanation_accuracy(
 
 
 def fidelity(
-    classifier: Classifier, explanations: Explanations, share: float = 0.3, kind: str = "probability"
+    classifier: Classifier, explanations: Explanations, share: float = 0.3, output: str = "probability"
 ) -> Fidelity:
-    """What the decision loses without the heaviest ``share`` of edges and with nothing but these.
+    """What the decision loses without the top edges and with nothing but these.
 
-    kind : "probability", the fall in the probability of the class predicted on the whole graph, or "label", 1
-    where the class changes and 0 where it stays. A good explanation has a high plus and a low minus.
+    Parameters
+    ----------
+    classifier : Classifier
+        Fitted classifier with ``predict_proba(GraphSet)``.
+    explanations : Explanations
+        Explanations of the graphs to predict.
+    share : float, default=0.3
+        Share of edges that make the explanation, the top ones by weight.
+    output : {"probability", "label"}, default="probability"
+        What is looked at: the fall in the probability of the class predicted on the whole graph, or 1 where
+        the predicted class changes and 0 where it stays.
+
+    Returns
+    -------
+    Fidelity
+        Named tuple of ``plus`` and ``minus``, each (g,): the loss without the top edges and with these alone.
+        A good explanation has a high plus and a low minus.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.evaluation import fidelity
+    >>> from cignn.explainers import make_explainer
+    >>> graphs = make_ba2motifs(20, random_state=0)
+    >>> model = make_estimator("random-forest", n_estimators=5, random_state=0).fit(graphs)
+    >>> explanations = make_explainer("random", random_state=0).fit(model, graphs).explain(graphs)
+    >>> fidelity(model, explanations, share=1.0).minus.max().item()  # all edges are the whole graph
+    0.0
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}.")
+    if output not in OUTPUTS:
+        raise ValueError(f"output must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
     graphs, keep = _some(explanations), top_edge_masks(explanations, share)
     before = _ask(classifier, graphs)
     rest = _ask(classifier, graphs.with_edges([~mask for mask in keep]))
     alone = _ask(classifier, graphs.with_edges(keep))
     label = before.argmax(1)
-    if kind == "label":
+    if output == "label":
         return Fidelity(*((after.argmax(1) != label).astype(float) for after in (rest, alone)))
     row = np.arange(len(label))
     return Fidelity(*(before[row, label] - after[row, label] for after in (rest, alone)))
@@ -152,9 +259,31 @@ def fidelity(
 def characterisation_score(
     plus: float | np.ndarray, minus: float | np.ndarray, plus_weight: float = 0.5, minus_weight: float = 0.5
 ) -> Any:
-    """The weighted harmonic mean of fidelity+ and 1 − fidelity−; 0 where either is not above 0, NaN stays.
+    """Weighted harmonic mean of fidelity+ and 1 − fidelity−.
 
-    plus, minus : numbers or (g,). Give it means over graphs: a mean of harmonic means is dominated by zeros.
+    Give it means over graphs: a mean of harmonic means is dominated by zeros.
+
+    Parameters
+    ----------
+    plus : float or array of shape (g,)
+        Fidelity+.
+    minus : float or array of shape (g,)
+        Fidelity−.
+    plus_weight : float, default=0.5
+        Weight of fidelity+.
+    minus_weight : float, default=0.5
+        Weight of 1 − fidelity−.
+
+    Returns
+    -------
+    float or array of shape (g,)
+        The score; 0 where either part is not above 0, NaN where one is NaN.
+
+    Examples
+    --------
+    >>> from cignn.evaluation import characterisation_score
+    >>> float(characterisation_score(0.5, 0.5))
+    0.5
     """
     for name, weight in (("plus_weight", plus_weight), ("minus_weight", minus_weight)):
         number(name, weight, 0, np.inf)
@@ -166,9 +295,29 @@ def characterisation_score(
 
 
 def sparsity(explanations: Explanations, threshold: float | None = 0.5) -> np.ndarray:
-    """(g,) share of a graph's edges that weigh less than ``threshold``; with None, 1 − their mean weight.
+    """Share of a graph's edges that the explanation leaves out.
 
-    NaN for a graph without edges.
+    Parameters
+    ----------
+    explanations : Explanations
+        The explained graphs.
+    threshold : float or None, default=0.5
+        Weight below which an edge is left out. None for 1 − the mean weight.
+
+    Returns
+    -------
+    array of shape (g,)
+        The shares; NaN for a graph without edges.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanations
+    >>> from cignn.evaluation import sparsity
+    >>> from cignn.graphs import GraphSet
+    >>> square = GraphSet.from_arrays([np.eye(4)[[1, 2, 3, 0]] + np.eye(4)[[3, 0, 1, 2]]])
+    >>> sparsity(Explanations(square, [[0.1, 0.9, 0.2, 0.3]])).tolist()
+    [0.75]
     """
     if threshold is not None:
         number("threshold", threshold, -np.inf, np.inf)
@@ -185,10 +334,43 @@ def removal_curve(
     n_random: int = 5,
     random_state: Any = 0,
 ) -> RemovalCurve:
-    """What is left of the decision when the heaviest share of edges goes, and when edges go by chance.
+    """What is left of the decision when top edges are removed, and when edges are removed at random.
 
-    y : (g,) labels to be right about; by default the classes predicted on the whole graphs. An explanation
-    that matters falls faster than chance, the mean over ``n_random`` orders.
+    An explanation that matters falls faster than chance.
+
+    Parameters
+    ----------
+    classifier : Classifier
+        Fitted classifier with ``predict_proba(GraphSet)``.
+    explanations : Explanations
+        Explanations of the graphs to predict.
+    shares : sequence of float, default=(0.0, 0.1, ..., 1.0)
+        Shares of edges to remove.
+    y : array of shape (g,) or None, default=None
+        Labels to be right about, by default the classes predicted on the whole graphs.
+    n_random : int, default=5
+        Number of random orders over which chance is averaged.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the random orders.
+
+    Returns
+    -------
+    RemovalCurve
+        Named tuple of ``shares``, ``accuracy``, ``probability``, ``random_accuracy`` and
+        ``random_probability``, each (s,).
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.evaluation import removal_curve
+    >>> from cignn.explainers import make_explainer
+    >>> graphs = make_ba2motifs(20, random_state=0)
+    >>> model = make_estimator("random-forest", n_estimators=5, random_state=0).fit(graphs)
+    >>> explanations = make_explainer("random", random_state=0).fit(model, graphs).explain(graphs)
+    >>> curve = removal_curve(model, explanations, shares=[0.0, 0.5], n_random=2)
+    >>> curve.accuracy[0].item(), curve.random_accuracy[0].item()
+    (1.0, 1.0)
     """
     _checks.whole("n_random", n_random, 1)
     shares_ = np.array([_checked_share(share) for share in shares])

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from cignn.connectome import Connectivity, ConnectomeGraphs
+from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import Cohort
 from cignn.estimators import GraphClassifier, NeuralGraphClassifier, make_estimator
 from cignn.explainers import EXPLAINERS, Explainer, make_explainer
@@ -92,8 +92,7 @@ def resolve_data(data: Any) -> dict[str, Any]:
 def on_data(estimator: Any, data: Any) -> Any:
     """Put connectivity and graphs before a classifier of graphs when the data are a cohort."""
     if isinstance(data, Cohort) and isinstance(estimator, GraphClassifier):
-        steps = [("connectivity", Connectivity()), ("graphs", ConnectomeGraphs())]
-        return Pipeline([*steps, ("classifier", estimator)])
+        return make_connectome_pipeline(estimator)
     return estimator
 
 

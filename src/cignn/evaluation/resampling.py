@@ -21,7 +21,7 @@ from cignn.evaluation.classification import (
     scores_of_truths,
     weighted_scores,
 )
-from cignn.evaluation.probes import NAMES, SETTINGS, refuse_repeats
+from cignn.evaluation.tables import NAMES, SETTINGS, refuse_repeats
 
 # resampling inflates the calibration error, which is a sum of distances: its intervals would miss it
 RESAMPLED = tuple(metric for metric in METRICS if metric != "calibration_error")
@@ -47,10 +47,38 @@ def bootstrap_intervals(
 ) -> pd.DataFrame:
     """Intervals of the mean score over tasks, by drawing test subjects anew with all their scans.
 
-    predictions : from `Store.predictions`. positive : see `classification_scores`. One row per method, data,
-    protocol, settings and metric: value, low, high, and the positive class. The intervals say how the score
-    depends on who was tested; the models stay as they were trained. There are none of the calibration error,
-    which resampling inflates.
+    The intervals say how the score depends on who was tested; the models stay as they were trained. There are
+    none of the calibration error, which resampling inflates.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Rows of `Store.predictions`.
+    metrics : sequence of str, default=("accuracy", ..., "roc_auc")
+        The scores, by default all but "calibration_error".
+    level : float, default=0.95
+        Level of the intervals.
+    n_resamples : int, default=2000
+        Number of draws.
+    random_state : int, default=0
+        Seed of the draws.
+    positive : object, default=None
+        The positive class of two; see `positive_class`.
+
+    Returns
+    -------
+    DataFrame
+        One row per method, data, protocol, settings and metric: value, low, high and the positive class.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.evaluation import bootstrap_intervals
+    >>> columns = {"method": "gin", "data": "ABIDE", "protocol": "holdout", "split": "1", "seed": 0}
+    >>> columns |= {"subject": list("abcd"), "y_true": [0, 0, 1, 1], "y_pred": [0, 0, 1, 1]}
+    >>> table = bootstrap_intervals(pd.DataFrame(columns), ["accuracy"], n_resamples=100)
+    >>> table[["value", "low", "high"]].to_numpy().tolist()
+    [[1.0, 1.0, 1.0]]
     """
     number("level", level, 0, 1)
     metrics = _known_metrics(metrics, RESAMPLED)
@@ -83,14 +111,41 @@ def permutation_test(
     random_state: int = 0,
     positive: Any = None,
 ) -> pd.DataFrame:
-    """Test models against chance: how often do permuted labels fit the predictions as well as the true ones?
+    """Test against chance how often permuted labels fit the predictions as well as the true ones.
 
-    predictions : from `Store.predictions`. positive : see `classification_scores`. One row per method, data,
-    protocol and settings: value, chance (the mean over permutations), p_value and the positive class. Labels
-    are permuted over subjects, within a split where each is tested once; those of a subject with scans of
-    several classes over these scans. Models are not trained again: exact for a single holdout, while scores
-    of folds, whose training sets share subjects, vary more than assumed here and get small p-values somewhat
-    too often.
+    Labels are permuted over subjects, within a split where each is tested once; those of a subject with scans
+    of several classes over these scans. Models are not trained again. That is exact for a single hold-out;
+    scores of folds, whose training sets share subjects, vary more than assumed here and get small p-values
+    somewhat too often.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Rows of `Store.predictions`.
+    metric : str, default="accuracy"
+        The score.
+    n_permutations : int, default=2000
+        Number of permutations.
+    random_state : int, default=0
+        Seed of the permutations.
+    positive : object, default=None
+        The positive class of two; see `positive_class`.
+
+    Returns
+    -------
+    DataFrame
+        One row per method, data, protocol and settings: value, chance (the mean over permutations), p_value
+        and the positive class.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.evaluation import permutation_test
+    >>> columns = {"method": "gin", "data": "ABIDE", "protocol": "holdout", "split": "1", "seed": 0}
+    >>> columns |= {"subject": list("abcdefgh"), "y_true": [0, 1] * 4, "y_pred": [0, 1] * 4}
+    >>> table = permutation_test(pd.DataFrame(columns), n_permutations=200)
+    >>> table["value"].item(), table["p_value"].item() < 0.1
+    (1.0, True)
     """
     _known_metrics([metric], RESAMPLED)
     rows = []
@@ -126,9 +181,25 @@ def permutation_test(
 
 
 def permutation_p_value(score: float, null: Sequence[float] | np.ndarray) -> float:
-    """(1 + how many of the null scores reach the score) / (1 + how many there are): never 0.
+    """Return the p-value of a score among scores under the null hypothesis; never 0.
 
-    NaN where there is no score.
+    Parameters
+    ----------
+    score : float
+        The score with true labels.
+    null : array of shape (n,)
+        Scores with permuted labels; NaN are left out.
+
+    Returns
+    -------
+    float
+        (1 + how many null scores reach the score) / (1 + how many there are); NaN where the score is NaN.
+
+    Examples
+    --------
+    >>> from cignn.evaluation import permutation_p_value
+    >>> permutation_p_value(0.7, [0.4, 0.5, 0.6])
+    0.25
     """
     if np.isnan(score):
         return np.nan

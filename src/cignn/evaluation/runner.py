@@ -19,8 +19,9 @@ import pandas as pd
 from cignn._arrays import digest
 from cignn._progress import progress_bar
 from cignn.datasets import Cohort
-from cignn.evaluation.audit import audit, brief
+from cignn.evaluation.audit import audit
 from cignn.evaluation.classification import METRICS, OF_POSITIVE, positive_class
+from cignn.evaluation.findings import brief
 from cignn.evaluation.methods import (
     Methods,
     on_data,

@@ -1,24 +1,18 @@
-"""Is one method better than another? Tables, ranks and tests on the results of `evaluate`.
-
-`score_table` turns results into blocks × methods; the tests are pure functions of such tables.
-"""
+"""Is one method better than another? Ranks and tests; `score_table` makes the tables of scores they take."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from cignn._checks import number, whole
-from cignn.evaluation.classification import METRICS, OF_POSITIVE
-from cignn.evaluation.probes import POSITIVE, refuse_mixtures
+from cignn.evaluation.tables import score_table
 
 DIGITS = 12  # to which scores are compared: means of the same numbers in another order are ties
-BLOCK = ("data", "protocol", "split", "seed")
 
 
 class FriedmanTest(NamedTuple):
@@ -53,128 +47,57 @@ class Interval(NamedTuple):
     high: float
 
 
-# ------------------------------------------------------------------------ tables
-
-
-def summary(
-    results: pd.DataFrame,
-    metrics: Sequence[str] | None = None,
-    *,
-    as_text: bool = True,
-    digits: int = 3,
-) -> pd.DataFrame:
-    """Mean ± standard deviation over all tasks (splits and seeds) of each method and metric.
-
-    results : from `evaluate` or `Store.results`. metrics : by default all. as_text : "0.712 ± 0.031", else
-    numbers under (metric, "mean" | "std" | "n"). Rows are (data, method), with the protocol and the
-    explainer where there are several. Tasks that failed are counted in a column "failed" where there are any;
-    where a metric is of the positive class, the column "positive" names that class.
-    """
-    _check_columns(results, "method", "data", "metric", "value")
-    refuse_mixtures(results)
-    rows = ["data", "method"]
-    if "protocol" in results and results["protocol"].nunique() > 1:
-        rows.insert(1, "protocol")
-    if "explainer" in results and (results["explainer"] != "").any():
-        rows.append("explainer")
-    scored = results[results["metric"] != "error"]
-    metrics = _ordered(scored["metric"].unique()) if metrics is None else list(metrics)
-    for metric in metrics:
-        _check_metric(scored, metric)
-    scored = scored[scored["metric"].isin(metrics)]
-    groups = scored.groupby([*rows, "metric"], sort=False)["value"]
-    table = groups.agg(mean="mean", std="std", n="count").unstack("metric")
-    table = table.swaplevel(axis=1)[[(m, part) for m in metrics for part in ("mean", "std", "n")]]
-    if as_text:
-        pairs = {m: zip(table[m]["mean"], table[m]["std"], strict=True) for m in metrics}
-        texts = {m: [as_mean_std(mean, std, digits) for mean, std in pairs[m]] for m in metrics}
-        table = pd.DataFrame(texts, index=table.index)
-    failed = results[(results["metric"] == "error") & (results.get("explainer", "") == "")]
-    if len(failed):
-        counts = failed.groupby(rows, sort=False).size()
-        table = table.reindex(table.index.union(counts.index, sort=False))
-        if as_text:
-            table = table.fillna("–")
-        else:
-            numbers = [(metric, "n") for metric in metrics]
-            table[numbers] = table[numbers].fillna(0).astype(int)
-        table["failed"] = counts.reindex(table.index).fillna(0).astype(int)
-    if POSITIVE in results and results[POSITIVE].notna().any() and set(metrics) & set(OF_POSITIVE):
-        table[POSITIVE] = results.groupby(rows, sort=False)[POSITIVE].first().reindex(table.index)
-    return table
-
-
-def as_mean_std(mean: float, std: float, digits: int = 3) -> str:
-    """Write "mean ± std"; of a single value the mean alone, of none a dash."""
-    if np.isnan(mean):
-        return "–"
-    return f"{mean:.{digits}f}" if np.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
-
-
-def score_table(
-    results: pd.DataFrame, metric: str = "accuracy", block: Sequence[str] = BLOCK, explainer: str = ""
-) -> pd.DataFrame:
-    """Blocks × methods: the mean score of each method in each block, all methods in all blocks.
-
-    block : what makes a block. By default each task; ("data",) compares methods over data sets, as the paper.
-    """
-    _check_columns(results, "method", "metric", "value", *block)
-    refuse_mixtures(results)
-    mine = results[results["explainer"] == explainer] if "explainer" in results else results
-    _check_metric(mine, metric)
-    values = mine[mine["metric"] == metric]
-    table = values.pivot_table("value", list(block), "method", aggfunc="mean", sort=False, dropna=False)
-    table = table.dropna(how="all")
-    order = [m for m in results["method"].unique() if m in table]
-    table = table[order]
-    if table.isna().any(axis=None):
-        method = table.columns[table.isna().any()][0]
-        first = table.index[table[method].isna()].to_frame().iloc[0]
-        where = ", ".join(f"{name} {value}" for name, value in first.items())
-        raise ValueError(
-            f"method {method!r} has no {metric} in block ({where}); leave the method or the block out."
-        )
-    return table
-
-
-def site_table(results: pd.DataFrame, metric: str = "accuracy", *, digits: int = 3) -> pd.DataFrame:
-    """Sites × methods of a leave-one-site-out evaluation: mean ± std over seeds, and over sites at the end.
-
-    The column "scans" is the size of the site. The last row is the mean over sites of their means.
-    """
-    sites = results[results["protocol"] == "loso"]
-    if not len(sites):
-        raise ValueError('the results have no leave-one-site-out tasks; evaluate with protocol="loso".')
-    _check_metric(sites, metric)
-    refuse_mixtures(sites)
-    sites = sites[sites["metric"] == metric]
-    names = ["data", "split"] if sites["data"].nunique() > 1 else ["split"]
-    groups = sites.groupby([*names, "method"], sort=False)["value"]
-    means, stds = groups.mean().unstack("method"), groups.std().unstack("method")
-    table = pd.DataFrame(
-        {m: [as_mean_std(*pair, digits) for pair in zip(means[m], stds[m], strict=True)] for m in means},
-        index=means.index.set_names([*names[:-1], "site"]),
-    )
-    table.insert(0, "scans", sites.groupby(names, sort=False)["n_test"].first().to_numpy())
-    last = {m: as_mean_std(means[m].mean(), means[m].std(), digits) for m in means}
-    place: Any = "mean over sites" if len(names) == 1 else ("all", "mean over sites")
-    over_all = pd.DataFrame({"scans": [int(table["scans"].sum())]} | {m: [text] for m, text in last.items()})
-    over_all.index = table.index[:0].append(pd.Index([place])).set_names(table.index.names)
-    return pd.concat([table, over_all])
-
-
 # ------------------------------------------------------------------------- ranks
 
 
 def average_ranks(table: pd.DataFrame, *, higher_is_better: bool = True) -> pd.Series:
-    """(methods,) mean rank over the blocks of a (blocks, methods) table; 1 is best, ties share ranks."""
+    """Mean rank of each method over blocks; 1 is best, ties share ranks.
+
+    Parameters
+    ----------
+    table : DataFrame of shape (blocks, methods)
+        Scores, such as `score_table` returns.
+    higher_is_better : bool, default=True
+        Whether the highest score has rank 1.
+
+    Returns
+    -------
+    Series of shape (methods,)
+        The average ranks.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.evaluation import average_ranks
+    >>> average_ranks(pd.DataFrame({"gin": [0.7, 0.9], "gcn": [0.6, 0.9]})).tolist()
+    [1.25, 1.75]
+    """
     values = _values(table, least_methods=2)
     ranks = stats.rankdata(-values if higher_is_better else values, axis=1)
     return pd.Series(ranks.mean(0), index=table.columns, name="average rank")
 
 
 def friedman_test(table: pd.DataFrame) -> FriedmanTest:
-    """Test whether three methods or more rank alike in a (blocks, methods) table."""
+    """Friedman's test of whether three methods or more rank alike.
+
+    Parameters
+    ----------
+    table : DataFrame of shape (blocks, methods)
+        Scores, such as `score_table` returns.
+
+    Returns
+    -------
+    FriedmanTest
+        Named tuple of ``statistic`` (chi-square) and ``p_value``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.evaluation import friedman_test
+    >>> table = pd.DataFrame({"gin": [0.7, 0.8, 0.9], "gcn": [0.6, 0.7, 0.8], "gat": [0.5, 0.6, 0.7]})
+    >>> round(friedman_test(table).statistic, 6)
+    6.0
+    """
     values = _values(table, least_methods=3)
     if (values == values[:, :1]).all():
         return FriedmanTest(0.0, 1.0)  # all tied everywhere
@@ -183,7 +106,32 @@ def friedman_test(table: pd.DataFrame) -> FriedmanTest:
 
 
 def nemenyi_test(table: pd.DataFrame, *, alpha: float = 0.05, higher_is_better: bool = True) -> NemenyiTest:
-    """Compare all pairs of methods by their average ranks in a (blocks, methods) table."""
+    """Nemenyi's test of all pairs of methods by their average ranks.
+
+    Parameters
+    ----------
+    table : DataFrame of shape (blocks, methods)
+        Scores, such as `score_table` returns.
+    alpha : float, default=0.05
+        Level of the critical difference.
+    higher_is_better : bool, default=True
+        Whether the highest score has rank 1.
+
+    Returns
+    -------
+    NemenyiTest
+        Named tuple of ``p_values`` (DataFrame, methods × methods), ``critical_difference`` (by how much
+        average ranks must differ) and ``average_ranks`` (Series).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.evaluation import nemenyi_test
+    >>> table = pd.DataFrame({"gin": [0.7, 0.8, 0.9], "gcn": [0.6, 0.7, 0.8], "gat": [0.5, 0.6, 0.7]})
+    >>> test = nemenyi_test(table)
+    >>> test.average_ranks.tolist(), test.p_values.shape
+    ([1.0, 2.0, 3.0], (3, 3))
+    """
     from scikit_posthocs import posthoc_nemenyi_friedman
 
     values = _values(table, least_methods=2)
@@ -197,7 +145,32 @@ def nemenyi_test(table: pd.DataFrame, *, alpha: float = 0.05, higher_is_better: 
 
 
 def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> float:
-    """Average ranks of two methods must differ by this much: q √(k (k + 1) / 6N) (Demšar 2006)."""
+    """Least difference of the average ranks of two methods: q √(k (k + 1) / 6N).
+
+    Parameters
+    ----------
+    n_methods : int
+        Number of methods k, 2 or more.
+    n_blocks : int
+        Number of rankings N that were averaged.
+    alpha : float, default=0.05
+        Level of the test.
+
+    Returns
+    -------
+    float
+        The critical difference of Nemenyi's test.
+
+    References
+    ----------
+    J. Demšar, Statistical comparisons of classifiers over multiple data sets, JMLR 2006.
+
+    Examples
+    --------
+    >>> from cignn.evaluation import critical_difference
+    >>> round(critical_difference(n_methods=4, n_blocks=10), 2)
+    1.48
+    """
     number("alpha", alpha, 0, 1)
     for name, count in (("n_methods", n_methods), ("n_blocks", n_blocks)):
         whole(name, count, 0)
@@ -213,9 +186,33 @@ def critical_difference(n_methods: int, n_blocks: int, alpha: float = 0.05) -> f
 
 
 def corrected_interval(values: np.ndarray, overlap: float, level: float = 0.95) -> Interval:
-    """Interval of the mean of (k,) values, two or more, over resampled splits (Nadeau and Bengio 2003).
+    """Interval of the mean over resampled splits, whose training sets overlap.
 
-    overlap : n_test / n_train, 0 where training sets share nobody.
+    Parameters
+    ----------
+    values : array of shape (k,)
+        A score or difference in each of two splits or more.
+    overlap : float
+        Test scans per training scan; 0 where training sets share nobody.
+    level : float, default=0.95
+        Level of the interval.
+
+    Returns
+    -------
+    Interval
+        Named tuple of ``low`` and ``high``.
+
+    References
+    ----------
+    C. Nadeau and Y. Bengio, Inference for the generalization error, Machine Learning 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.evaluation import corrected_interval
+    >>> low, high = corrected_interval(np.array([0.6, 0.7, 0.8]), overlap=0.1)
+    >>> round(low, 3), round(high, 3)
+    (0.417, 0.983)
     """
     number("level", level, 0, 1)
     number("overlap", overlap, 0, np.inf, include_low=True)
@@ -230,11 +227,39 @@ def _corrected_error(values: np.ndarray, overlap: float) -> float:
 
 
 def corrected_t_test(differences: np.ndarray, n_train: float, n_test: float, level: float = 0.95) -> TTest:
-    """Corrected resampled t-test (Nadeau and Bengio 2003) of (k,) differences over resampled splits.
+    """Corrected resampled t-test of differences over resampled splits.
 
     Training sets of resampled splits overlap, so the variance of the mean is (1/k + n_test/n_train) times
-    that of the differences, not 1/k. n_train : scans learnt from, validation included. level : of the
-    interval.
+    that of the differences, not 1/k.
+
+    Parameters
+    ----------
+    differences : array of shape (k,)
+        Differences of two methods in k splits, 2 or more.
+    n_train : float
+        Scans learnt from in a split, validation included.
+    n_test : float
+        Scans tested in a split.
+    level : float, default=0.95
+        Level of the interval.
+
+    Returns
+    -------
+    TTest
+        Named tuple of ``difference`` (the mean), ``statistic`` (t), ``p_value`` (two-sided), and ``low`` and
+        ``high``, the ends of the interval of the difference.
+
+    References
+    ----------
+    C. Nadeau and Y. Bengio, Inference for the generalization error, Machine Learning 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.evaluation import corrected_t_test
+    >>> test = corrected_t_test(np.array([0.02, 0.04, 0.06]), n_train=90, n_test=10)
+    >>> round(test.difference, 3), round(test.p_value, 3)
+    (0.04, 0.095)
     """
     d = np.asarray(differences, float).round(DIGITS)
     if d.ndim != 1 or len(d) < 2 or np.isnan(d).any():
@@ -253,9 +278,37 @@ def corrected_t_test(differences: np.ndarray, n_train: float, n_test: float, lev
 def compare_methods(results: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     """Corrected resampled t-test of every pair of methods on every data set, over splits and seeds.
 
-    Columns data, protocol, first, second, difference (first − second), statistic, p_value, low and high, the
-    95 % interval of the difference, and p_holm, which Holm's method corrects for the number of pairs of that
-    data set.
+    Parameters
+    ----------
+    results : DataFrame
+        Rows of `evaluate` with two methods or more.
+    metric : str, default="accuracy"
+        The score to compare.
+
+    Returns
+    -------
+    DataFrame
+        One row per data set and pair: data, protocol, first, second, difference (first − second), statistic,
+        p_value, low and high (the 95 % interval of the difference), and p_holm, which Holm's method corrects
+        for the number of pairs of that data set.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.evaluation import compare_methods
+    >>> results = pd.DataFrame(
+    ...     {
+    ...         "method": ["gin"] * 3 + ["gcn"] * 3,
+    ...         "data": "ABIDE",
+    ...         "protocol": "kfold",
+    ...         "split": ["1", "2", "3"] * 2,
+    ...         "seed": 0,
+    ...         "metric": "accuracy",
+    ...         "value": [0.72, 0.74, 0.76, 0.70, 0.70, 0.70],
+    ...     }
+    ... ).assign(n_train=80, n_validation=10, n_test=10)
+    >>> compare_methods(results)[["first", "difference", "p_holm"]].round(3).to_numpy().tolist()
+    [['gin', 0.04, 0.095]]
     """
     rows = []
     for (data, protocol), some in results.groupby(["data", "protocol"], sort=False):
@@ -298,22 +351,3 @@ def _values(table: pd.DataFrame, least_methods: int) -> np.ndarray:
     if np.isnan(values).any():
         raise ValueError("the table has missing scores; leave those blocks or methods out.")
     return values.round(DIGITS)
-
-
-def _ordered(metrics: np.ndarray) -> list[str]:
-    known = [metric for metric in METRICS if metric in metrics]
-    return known + [metric for metric in metrics if metric not in METRICS]
-
-
-def _check_columns(results: pd.DataFrame, *names: str) -> None:
-    for name in names:
-        if name not in results:
-            raise ValueError(f"results must come from evaluate, these have no column {name!r}.")
-
-
-def _check_metric(results: pd.DataFrame, metric: str) -> None:
-    known = [name for name in results["metric"].unique() if name != "error"]
-    if not known:
-        raise ValueError("the results have no scores, every task failed; the column error says why.")
-    if metric not in known:
-        raise ValueError(f"the results have no metric {metric!r}. There are {', '.join(known)}.")

@@ -23,7 +23,6 @@ import pandas as pd
 
 from cignn._arrays import digest
 from cignn._files import unwritten
-from cignn.evaluation.probes import SETTINGS
 from cignn.evaluation.store_file import (
     BROKEN,
     FORMAT,
@@ -42,6 +41,7 @@ from cignn.evaluation.store_file import (
     rows_of,
     salvaged,
 )
+from cignn.evaluation.tables import SETTINGS
 from cignn.evaluation.tasks import Outcome, Predictions, Task
 
 FILE = "results.sqlite"
@@ -54,18 +54,28 @@ UNWRITTEN = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOP
 
 
 class Store:
-    """The finished tasks of a results folder; without a path they are kept in memory.
+    """The finished tasks of a results folder.
 
     Parameters
     ----------
-    path : str or Path, optional
-        Folder, made where it is missing; the file in it is ``results.sqlite``. Where it cannot be written,
-        as on a read-only medium, what it holds can still be read.
+    path : str, Path or None, default=None
+        Folder, made where it is missing; the file in it is ``results.sqlite``. Where it cannot be written, as
+        on a read-only medium, what it holds can still be read. Without a path tasks are kept in memory.
 
     Attributes
     ----------
     read_only : bool
         Whether nothing can be added.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.evaluation import Store, evaluate
+    >>> with Store() as store:
+    ...     results = evaluate({"lasso": {"C": 1.0}}, make_ba2motifs(40, random_state=0), store=store)
+    ...     predictions, tasks = store.predictions(), store.tasks()
+    >>> len(predictions), tasks["status"].tolist()
+    (4, ['done'])
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -128,7 +138,15 @@ class Store:
     # ------------------------------------------------------------------ writing
 
     def add(self, task: Task, outcome: Outcome) -> None:
-        """Keep a finished task, whole or not at all; only a failure is ever replaced."""
+        """Keep a finished task, whole or not at all; only a failure is ever replaced.
+
+        Parameters
+        ----------
+        task : Task
+            The task.
+        outcome : Outcome
+            What came of it.
+        """
         key, errors = task.key, outcome.explainer_errors
         scores: list[tuple] = [(key, s.explainer, s.metric, _real(s.value), None) for s in outcome.scores]
         scores += [(key, name, "error", None, error) for name, error in errors.items()]
@@ -169,7 +187,18 @@ class Store:
     # ------------------------------------------------------------------ reading
 
     def status(self, keys: Collection[str]) -> dict[str, str]:
-        """Return "done" or "failed" for those of the keys that are kept."""
+        """Return which tasks are kept.
+
+        Parameters
+        ----------
+        keys : collection of str
+            Keys of tasks.
+
+        Returns
+        -------
+        dict of str to str
+            "done" or "failed" for those of the keys that are kept.
+        """
         wanted = set(keys)
         only, which = (" WHERE key = ?", list(wanted)) if len(wanted) == 1 else ("", [])
         with self._lock:
@@ -180,10 +209,14 @@ class Store:
         return {key: status for key, status in rows if key in wanted}
 
     def tasks(self) -> pd.DataFrame:
-        """One row per task: status, error, settings, what a search chose, seconds, memory, versions.
+        """Return one row per task.
 
-        settings_digest : a word for the settings and the version of the package; rows of `results` and
-        `predictions` have it too, and the task's key.
+        Returns
+        -------
+        DataFrame
+            Status, error, settings, what a search chose, seconds, memory and versions. The column
+            settings_digest is a word for the settings and the version of the package; rows of `results` and
+            `predictions` have it too, and the task's key.
         """
         (table,) = self._read("tasks")
         for name in ("settings", "chosen", "versions", "classes"):
@@ -191,7 +224,13 @@ class Store:
         return _sorted(table)
 
     def results(self) -> pd.DataFrame:
-        """One row per task and metric of everything that is kept, several runs too: see `evaluate`."""
+        """Return one row per task and metric of everything that is kept, several runs too.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `evaluate`.
+        """
         tasks, scores = self._read("tasks", "scores")
         names = ["key", *COLUMNS, *SIZES, SETTINGS]
         scored = scores.merge(tasks[names], on="key")
@@ -205,7 +244,14 @@ class Store:
         return _sorted(table, "explainer", "metric")
 
     def predictions(self) -> pd.DataFrame:
-        """One row per task and scan of its test part, probabilities in columns ``p_<class>``."""
+        """Return one row per task and scan of its test part.
+
+        Returns
+        -------
+        DataFrame
+            The names of the task, position, subject, site, y_true, y_pred and the probabilities in columns
+            ``p_<class>``.
+        """
         tasks, table = self._read("tasks", "predictions")
         table = tasks[["key", *COLUMNS, "classes", SETTINGS]].merge(table, on="key")
         for name in ("y_true", "y_pred"):

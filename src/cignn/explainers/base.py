@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from cignn._progress import track
 from cignn._random import RandomState, as_random_state, one_thread, torch_seed
-from cignn.estimators.base import NeuralGraphClassifier, at_rest
+from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.classifier import GraphClassifier, check_graphs
 from cignn.estimators.settings import whole, within
+from cignn.estimators.training import evaluation_mode
 from cignn.explanations import Explanations
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn import GraphModel
@@ -352,7 +353,7 @@ def frozen(network: nn.Module) -> Iterator[None]:
 
     One thread at a time: another thread would find the network frozen and leave it so.
     """
-    with one_thread(), at_rest(network), torch.enable_grad():
+    with one_thread(), evaluation_mode(network), torch.enable_grad():
         wanted = [(p, p.requires_grad) for p in network.parameters()]
         network.requires_grad_(False)
         try:

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.pipeline import Pipeline
 
 from cignn._checks import nearest
-from cignn.connectome import Connectivity, ConnectomeGraphs
+from cignn.connectome import Connectivity, make_connectome_pipeline
 from cignn.datasets import (
     Cohort,
     load_abide,
@@ -248,8 +247,7 @@ def make_method(method: Method, data: Any, scale: str, density: float | None = N
         density = 0.1 if density is None else density  # the edges a GNN reads of brain graphs
     if not isinstance(data, Cohort):
         return model
-    steps = [("connectivity", Connectivity(constant_rois="zero")), ("graphs", ConnectomeGraphs(density))]
-    return Pipeline([*steps, ("classifier", model)])
+    return make_connectome_pipeline(model, connectivity=Connectivity(constant_rois="zero"), density=density)
 
 
 def make_row_explainer(method: Method, scale: str) -> Explainer:

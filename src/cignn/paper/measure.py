@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from cignn._arrays import digest
 from cignn._files import write_text
-from cignn.connectome import Connectivity, ConnectomeGraphs
+from cignn.connectome import Connectivity, make_connectome_pipeline
 from cignn.datasets import Cohort
 from cignn.estimators import make_estimator
 from cignn.evaluation import evaluate
@@ -101,8 +101,9 @@ def _statistics(spec: Spec, sets: Mapping[str, Any], run: Run) -> list[tuple]:
     for name, one in sets.items():
         graphs, brain = one, isinstance(one, Cohort)
         if brain:
-            matrices = Connectivity(constant_rois="zero").fit_transform(one)
-            graphs = ConnectomeGraphs(PAPER_DENSITY).fit_transform(matrices)
+            measured = Connectivity(constant_rois="zero")
+            steps = make_connectome_pipeline(connectivity=measured, density=PAPER_DENSITY)
+            graphs = steps.fit_transform(one)
         figures = {
             "edges": graphs.n_edges.mean() * (2 if brain else 1),
             "nodes": graphs.n_nodes.mean(),

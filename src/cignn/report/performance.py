@@ -19,9 +19,9 @@ from cignn.evaluation.classification import (
     counted_by,
     weighted_scores,
 )
-from cignn.evaluation.probes import refuse_mixtures
 from cignn.evaluation.resampling import Part, mean_scores
 from cignn.evaluation.statistics import corrected_interval
+from cignn.evaluation.tables import refuse_mixtures
 from cignn.evaluation.tasks import MissingTask
 from cignn.report.curves import wilson
 from cignn.report.report_data import ReportData
