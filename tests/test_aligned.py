@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,29 +79,28 @@ def test_planted_edges_are_found_in_graphs_never_seen(fitted: CIGNNClassifier) -
 def test_an_edge_left_out_says_nothing(fitted: CIGNNClassifier, graphs: GraphSet) -> None:
     """Neither its weight nor its mean in the training graphs reaches the classifier."""
     batch = graphs.batch([0, 1])
-    network = fitted.network_
+    classifier = fitted.network_.classifier
     weights = torch.ones_like(batch.adj)
     weights[:, 0, 1] = weights[:, 1, 0] = 0
-    changed = batch.adj.clone()
-    changed[:, 0, 1] = changed[:, 1, 0] = 5.0
-    evidence = network.evidence(batch) * weights
-    np.testing.assert_allclose(
-        (network.evidence(type(batch)(batch.x, changed, batch.mask, None, False)) * weights).numpy(),
-        evidence.numpy(),
-    )
-    gone = batch.adj.clone()
-    gone[:, 0, 1] = gone[:, 1, 0] = 0
-    np.testing.assert_allclose(
-        network.evidence(type(batch)(batch.x, gone, batch.mask, None, False)).numpy(), evidence.numpy()
-    )
+
+    def evidence(weight: float, mask: torch.Tensor) -> np.ndarray:
+        """What is read where the edge of nodes 0 and 1 has this weight."""
+        adj = batch.adj.clone()
+        adj[:, 0, 1] = adj[:, 1, 0] = weight
+        return (classifier.evidence(replace(batch, adj=adj)) * classifier.edge_values(mask)).numpy()
+
+    there = torch.ones_like(weights)
+    assert not np.allclose(evidence(5.0, there), evidence(1.0, there))
+    np.testing.assert_allclose(evidence(5.0, weights), evidence(1.0, weights))
+    np.testing.assert_allclose(evidence(0.0, there), evidence(1.0, weights))
 
 
 def test_evidence_is_standardised_by_the_training_graphs(graphs: GraphSet) -> None:
     model = ci_gnn(epochs=1, **SMALL).fit(graphs, eval_set=graphs)
-    evidence = model.network_.evidence(graphs.batch()).numpy()
-    upper = np.triu_indices(N, 1)
-    np.testing.assert_allclose(evidence.mean(0)[upper], 0, atol=1e-5)
-    np.testing.assert_allclose(evidence.std(0)[upper], 1, atol=1e-4)
+    evidence = model.network_.classifier.evidence(graphs.batch()).numpy()
+    assert evidence.shape == (len(graphs), N * (N - 1) // 2)
+    np.testing.assert_allclose(evidence.mean(0), 0, atol=1e-5)
+    np.testing.assert_allclose(evidence.std(0), 1, atol=1e-4)
 
 
 def test_statistics_of_edges_centre_only_what_most_graphs_have() -> None:
@@ -120,8 +120,10 @@ def test_the_edge_network_reads_each_pair_once() -> None:
     network = EdgeNetwork(4, 2, (5,), dropout=0.0)
     adj = torch.randn(3, 4, 4)
     lower = torch.tril(torch.randn(3, 4, 4))
-    assert torch.equal(network(adj, adj), network(adj, torch.triu(adj, 1) + lower))
-    assert network.layers[0].in_features == 6
+    assert torch.equal(network.edge_values(adj), network.edge_values(torch.triu(adj, 1) + lower))
+    assert network(adj, network.edge_values(adj)).shape == (3, 2) and network.layers[0].in_features == 6
+    matrix = network.edge_matrix(network.edge_values(adj))
+    assert torch.equal(matrix, torch.triu(adj, 1) + torch.triu(adj, 1).transpose(1, 2))
 
 
 def test_nodes_with_vectors_are_told_apart_where_their_neighbours_are_alike() -> None:
@@ -160,7 +162,7 @@ def ensemble(graphs: GraphSet) -> CIGNNClassifier:
     return ci_gnn(**SMALL | {"n_estimators": 3, "epochs": 4}).fit(graphs)
 
 
-def test_a_committee_is_the_mean_of_its_members(ensemble: CIGNNClassifier, graphs: GraphSet) -> None:
+def test_an_ensemble_is_the_mean_of_its_members(ensemble: CIGNNClassifier, graphs: GraphSet) -> None:
     batch = graphs.batch([0, 1, 2])
     with torch.no_grad():
         outs = [member(batch) for member in ensemble.network_.members]
@@ -177,13 +179,13 @@ def test_the_history_tells_members_apart(ensemble: CIGNNClassifier) -> None:
     assert len(ensemble.best_epoch_) == 3
 
 
-def test_a_committee_survives_saving(ensemble: CIGNNClassifier, graphs: GraphSet, tmp_path: Any) -> None:
+def test_an_ensemble_survives_saving(ensemble: CIGNNClassifier, graphs: GraphSet, tmp_path: Any) -> None:
     ensemble.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(graphs), ensemble.predict_proba(graphs))
 
 
-def test_a_committee_goes_on_from_its_checkpoints(
+def test_an_ensemble_goes_on_from_its_checkpoints(
     ensemble: CIGNNClassifier, graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ci_gnn(**SMALL | {"n_estimators": 3, "epochs": 4, "checkpoint": tmp_path / "training"})
@@ -202,7 +204,7 @@ def test_a_committee_goes_on_from_its_checkpoints(
     np.testing.assert_array_equal(model.predict_proba(graphs), ensemble.predict_proba(graphs))
 
 
-def test_an_interrupted_committee_keeps_the_members_that_are_ready(
+def test_an_interrupted_ensemble_keeps_the_members_that_are_ready(
     graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ci_gnn(**SMALL | {"n_estimators": 4, "epochs": 2})

@@ -29,15 +29,14 @@ from cignn.estimators import ESTIMATORS, GraphClassifier, Method, NeuralGraphCla
 from cignn.estimators.settings import training_settings
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch
-from cignn.nn import GraphModel, GraphOutput
-from cignn.nn.classifiers import EdgeNetwork
+from cignn.nn import GraphOutput, SingleModel
 
 pytestmark = pytest.mark.medium
 
 # ------------------------------------------------- the recipe, followed by a dummy
 
 
-class Linear(GraphModel):
+class Linear(SingleModel):
     """Class logits linear in the mean over nodes of x + A x."""
 
     def __init__(self, n_features: int, n_classes: int) -> None:
@@ -566,8 +565,8 @@ def test_explainers_can_ask_for_both_directions_of_an_edge(name: str, kind: str)
     torch.manual_seed(0)
     weights = torch.rand_like(batch.adj).requires_grad_()
     logits = network.read(batch, weights)
-    inside = [getattr(member, "classifier", None) for member in getattr(network, "n_estimators", [network])]
-    if any(isinstance(one, EdgeNetwork) for one in inside):  # others pass messages along directions
+    inside = [getattr(member, "classifier", None) for member in network.networks()]
+    if not all(getattr(one, "directed", True) for one in inside):  # others pass messages along directions
         torch.testing.assert_close(network.read(batch, weights.transpose(1, 2)), logits)
     (grad,) = torch.autograd.grad(logits[:, 0].sum(), weights)
     there = (torch.triu(grad) != 0).sum()

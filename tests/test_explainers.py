@@ -24,7 +24,7 @@ from cignn.explainers import EXPLAINERS, Explainer, GNNExplainer, RCExplainer, m
 from cignn.explainers.base import EdgeBatch
 from cignn.explainers.orphicx import mutual_information
 from cignn.graphs import GraphBatch
-from cignn.nn.model import GraphModel, GraphOutput
+from cignn.nn import GraphOutput, SingleModel
 from examples import ci_gnn
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -485,7 +485,7 @@ def test_mutual_information_worked_out_by_hand() -> None:
 # --------------------------------------- a network whose reasons are known, so that nothing hangs on training
 
 
-class Rings(GraphModel):
+class Rings(SingleModel):
     """The logit of a class is the weight of all edges between nodes of its colour; no other edge counts."""
 
     def __init__(self) -> None:

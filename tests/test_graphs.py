@@ -6,7 +6,6 @@ import copy
 import pickle
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,8 +20,7 @@ from sklearn.utils.validation import _num_samples
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-import cignn.graphs.graph_batch as module
-from cignn.graphs import Graph, GraphBatch, GraphSet, building, weight_threshold
+from cignn.graphs import Graph, GraphBatch, GraphSet, building
 from examples import random_matrix
 
 PAIR = torch.tensor([[0, 1], [1, 0]])
@@ -245,23 +243,6 @@ def test_no_gradient_goes_through_the_presence_of_edges() -> None:
     assert not asked.edges.requires_grad and torch.equal(asked.edges, batch.edges)
     (adj * asked.edges).sum().backward()
     assert torch.equal(adj.grad, batch.edges)
-
-
-@pytest.mark.parametrize("aligned", [True, False])
-def test_thresholds_are_found_once_per_graph(aligned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    sizes = [6, 6, 6, 6] if aligned else [6, 4, 5, 3]
-    adj = [np.triu(rng.normal(size=(n, n)), 1) for n in sizes]
-    graphs = GraphSet.from_arrays([a + a.T for a in adj], aligned=aligned)
-    for index in ([2, 0], [0, 1, 2, 3], [3, 1]):
-        batch = graphs.batch(index)
-        expected = weight_threshold(batch.adj, 0.3, batch.padding)
-        assert torch.equal(batch.threshold(0.3), expected) and expected.all()
-    asked: list[float] = []
-    monkeypatch.setattr(module, "weight_threshold", lambda adj, density, mask: asked.append(density) or adj)
-    assert torch.equal(graphs.batch([3, 1]).to("cpu").threshold(0.3), expected) and not asked
-    # other weights are other graphs
-    assert not torch.equal(replace(batch, adj=2 * batch.adj).threshold(0.3), expected) and asked == [0.3]
 
 
 def test_features_that_are_the_weights_are_batched_once() -> None:

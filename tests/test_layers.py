@@ -22,20 +22,18 @@ from cignn.nn import (
     GCNLayer,
     GINLayer,
     GraphEncoder,
-    GraphNetwork,
     InnerProduct,
     Latent,
-    NodeNorm,
     edge_information,
     sample_edges,
     strongest_edges,
 )
-from cignn.nn.autoencoder import ACTIVATIONS, FeatureDecoder, linear_of
-from cignn.nn.layers import Pairs
-from cignn.nn.subgraph import edge_use
+from cignn.nn.autoencoder import ACTIVATIONS
+from cignn.nn.classifiers import GraphNetwork
+from cignn.nn.layers import NodeNorm
 
 close = torch.testing.assert_close
-every_layer = pytest.mark.parametrize("kind", LAYERS)
+every_layer = pytest.mark.parametrize("name", LAYERS)
 every_readout = pytest.mark.parametrize("readout", READOUTS)
 
 
@@ -72,8 +70,8 @@ def randomised(module: nn.Module, seed: int = 1) -> Any:
     return module.eval()
 
 
-def make_layer(kind: str, width: int = 8) -> Any:
-    return randomised(LAYERS[kind](4, width))
+def make_layer(name: str, width: int = 8) -> Any:
+    return randomised(LAYERS[name](4, width))
 
 
 # ---------------------------------------------------------------------- layers
@@ -81,16 +79,16 @@ def make_layer(kind: str, width: int = 8) -> Any:
 
 @every_layer
 @pytest.mark.parametrize("training", [False, True])
-def test_relabelling_nodes_permutes_the_output(kind: str, training: bool) -> None:
-    layer, x, adj = make_layer(kind).train(training), draw(2, 6, 4), weights(6, 2)
+def test_relabelling_nodes_permutes_the_output(name: str, training: bool) -> None:
+    layer, x, adj = make_layer(name).train(training), draw(2, 6, 4), weights(6, 2)
     order = torch.tensor([3, 0, 5, 1, 4, 2])
     close(layer(x[:, order], adj[:, order][:, :, order]), layer(x, adj)[:, order])
 
 
 @every_layer
 @pytest.mark.parametrize("training", [False, True])
-def test_padding_changes_neither_output_nor_statistics(kind: str, training: bool) -> None:
-    plain = make_layer(kind).train(training)
+def test_padding_changes_neither_output_nor_statistics(name: str, training: bool) -> None:
+    plain = make_layer(name).train(training)
     padded, x, adj = copy.deepcopy(plain), draw(3, 5, 4), weights(5, 3)
     out = padded(*pad(x, adj, 9))
     close(out[:, :5], plain(x, adj))
@@ -99,8 +97,8 @@ def test_padding_changes_neither_output_nor_statistics(kind: str, training: bool
 
 
 @every_layer
-def test_a_graph_alone_is_the_same_graph_in_a_batch(kind: str) -> None:
-    layer = make_layer(kind)
+def test_a_graph_alone_is_the_same_graph_in_a_batch(name: str) -> None:
+    layer = make_layer(name)
     small, large = (draw(1, 3, 4), weights(3)), (draw(1, 7, 4, seed=2), weights(7, seed=2))
     parts = zip(pad(*small, 7), pad(*large, 7), strict=True)
     out = layer(*[torch.cat(pair) for pair in parts])
@@ -109,16 +107,16 @@ def test_a_graph_alone_is_the_same_graph_in_a_batch(kind: str) -> None:
 
 
 @every_layer
-def test_a_node_without_edges_is_as_good_as_absent(kind: str) -> None:
-    layer, x, adj = make_layer(kind), draw(1, 6, 4), weights(6)
+def test_a_node_without_edges_is_as_good_as_absent(name: str) -> None:
+    layer, x, adj = make_layer(name), draw(1, 6, 4), weights(6)
     adj[:, 5] = adj[:, :, 5] = 0
     close(layer(x, adj)[:, :5], layer(x[:, :5], adj[:, :5, :5]))
 
 
 @every_layer
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_an_edge_of_vanishing_weight_is_no_edge(kind: str, sign: int) -> None:
-    layer, x, adj = make_layer(kind), draw(1, 5, 4), weights(5, density=1)
+def test_an_edge_of_vanishing_weight_is_no_edge(name: str, sign: int) -> None:
+    layer, x, adj = make_layer(name), draw(1, 5, 4), weights(5, density=1)
     without, almost = adj.clone(), adj.clone()
     without[:, 0, 1] = without[:, 1, 0] = 0
     almost[:, 0, 1] = almost[:, 1, 0] = sign * 1e-9
@@ -127,16 +125,16 @@ def test_an_edge_of_vanishing_weight_is_no_edge(kind: str, sign: int) -> None:
 
 
 @every_layer
-def test_the_sign_of_a_weight_matters(kind: str) -> None:
-    layer, x, adj = make_layer(kind), draw(1, 5, 4), weights(5, density=1)
+def test_the_sign_of_a_weight_matters(name: str) -> None:
+    layer, x, adj = make_layer(name), draw(1, 5, 4), weights(5, density=1)
     other = adj.clone()
     other[:, 0, 1] = other[:, 1, 0] = -adj[:, 0, 1]
     assert not torch.allclose(layer(x, adj)[:, :2], layer(x, other)[:, :2], atol=1e-3)
 
 
 @every_layer
-def test_a_gradient_reaches_every_edge_weight(kind: str) -> None:
-    layer, x, adj = make_layer(kind, width=64), draw(1, 6, 4), weights(6)
+def test_a_gradient_reaches_every_edge_weight(name: str) -> None:
+    layer, x, adj = make_layer(name, width=64), draw(1, 6, 4), weights(6)
     edges = adj != 0
     (layer(x, adj.requires_grad_()) * draw(1, 6, 64, seed=3)).sum().backward()
     assert adj.grad is not None and edges.any()
@@ -145,8 +143,8 @@ def test_a_gradient_reaches_every_edge_weight(kind: str) -> None:
 
 @every_layer
 @pytest.mark.parametrize("training", [False, True])
-def test_gradients_are_finite_where_nothing_is_connected(kind: str, training: bool) -> None:
-    layer = make_layer(kind).train(training)
+def test_gradients_are_finite_where_nothing_is_connected(name: str, training: bool) -> None:
+    layer = make_layer(name).train(training)
     x, adj = draw(2, 4, 4).requires_grad_(), torch.zeros(2, 4, 4, dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[True] * 4, [True] + [False] * 3])
     layer(x, adj, mask).square().sum().backward()
@@ -269,9 +267,9 @@ def test_readouts_pool_the_real_nodes(readout: str) -> None:
 
 @every_readout
 @every_layer
-def test_a_graph_network_sees_a_graph_not_its_drawing(kind: str, readout: str) -> None:
+def test_a_graph_network_sees_a_graph_not_its_drawing(name: str, readout: str) -> None:
     """Neither the order of nodes nor padding changes the logits."""
-    network = randomised(GraphNetwork(4, 3, kind, (8, 8), (5,), readout))
+    network = randomised(GraphNetwork(4, 3, name, (8, 8), (5,), readout))
     x, adj = draw(2, 6, 4), weights(6, 2)
     order = torch.tensor([3, 0, 5, 1, 4, 2])
     logits = network(x, adj)
@@ -294,9 +292,9 @@ def test_dropout_is_off_outside_training() -> None:
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("density", [None, 0.3])
 def test_an_encoder_follows_relabelling_and_ignores_padding(
-    kind: str, activation: str, density: float | None
+    name: str, activation: str, density: float | None
 ) -> None:
-    encoder = randomised(GraphEncoder(4, 6, (8, 8), kind, activation, density))
+    encoder = randomised(GraphEncoder(4, 6, (8, 8), name, activation, density))
     x, adj = draw(2, 6, 4), weights(6, 2, density=1)
     order = torch.tensor([3, 0, 5, 1, 4, 2])
     moved = encoder(x[:, order], adj[:, order][:, :, order])
@@ -392,69 +390,14 @@ def test_inner_product_has_its_gradient(projected: bool) -> None:
 
 
 @pytest.mark.parametrize("projected", [False, True])
-def test_each_pair_once_is_the_upper_triangle(projected: bool) -> None:
-    """Of the logits and, the other way, of their gradient."""
-    product, pairs = randomised(InnerProduct(3, projected)), Pairs(5)
-    z, direction = draw(2, 5, 3).requires_grad_(), draw(2, 10, seed=1)
-    inputs = [z, *product.parameters()]
-    row, column = torch.triu_indices(5, 5, 1)
-    expected, logits = product(z)[:, row, column], product.of_pairs(z, pairs)
-    close(logits, expected)
-    gradients = torch.autograd.grad((logits * direction).sum(), inputs)
-    close(gradients, torch.autograd.grad((expected * direction).sum(), inputs))
-    matrix = pairs.matrix(direction)
-    close(matrix, matrix.transpose(1, 2))
-    close(pairs.of(matrix), direction)
-    assert not matrix.diagonal(dim1=1, dim2=2).any() and len(pairs) == 10
-
-
-@pytest.mark.parametrize("projected", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
-def test_the_distance_of_edges_is_that_of_their_probabilities(projected: bool, padded: bool) -> None:
-    product, z = randomised(InnerProduct(3, projected)), draw(2, 5, 3).requires_grad_()
-    edges = weights(5, 2).sign().abs()
-    mask = torch.arange(5) < torch.tensor([[5], [3]]) if padded else None
-    real = torch.ones(2, 5) if mask is None else mask.double()
-    difference = (torch.sigmoid(product(z)) - edges) * real[:, :, None] * real[:, None]
-    expected, distance = difference.flatten(1).norm(dim=1), product.distance(z, edges, mask)
-    close(distance, expected)
-    inputs, direction = [z, *product.parameters()], torch.tensor([0.3, -2.0], dtype=torch.float64)
-    gradients = torch.autograd.grad(distance @ direction, inputs)
-    close(gradients, torch.autograd.grad(expected @ direction, inputs))
-
-
-def test_the_distance_from_what_is_reproduced_has_no_gradient() -> None:
-    product = InnerProduct(1, projected=False).double()
-    z = torch.tensor([[[1e3], [-1e3]]], dtype=torch.float64).requires_grad_()
-    distance = product.distance(z, torch.eye(2, dtype=torch.float64)[None])
-    assert distance == 0
-    (gradient,) = torch.autograd.grad(distance.sum(), z)
-    assert not gradient.any()
-
-
-@pytest.mark.parametrize("padded", [False, True])
-def test_the_distance_of_features_is_that_of_what_is_decoded(padded: bool) -> None:
-    decoder, z, x = FeatureDecoder(3, 6).double(), draw(2, 5, 3).requires_grad_(), draw(2, 5, 6, seed=1)
-    mask = torch.arange(5) < torch.tensor([[5], [3]]) if padded else None
-    real = torch.ones(2, 5, 1) if mask is None else mask.double().unsqueeze(-1)
-    expected = ((decoder(z) - x) * real).flatten(1).norm(dim=1)
-    distance = decoder.distance(z.split([1, 2], -1), x, mask)
-    close(distance, expected)
-    inputs, direction = [z, *decoder.parameters()], torch.tensor([0.3, -2.0], dtype=torch.float64)
-    gradients = torch.autograd.grad(distance @ direction, inputs)
-    close(gradients, torch.autograd.grad(expected @ direction, inputs))
-
-
-@pytest.mark.parametrize("bias", [False, True])
-def test_vectors_in_pieces_are_mapped_as_one(bias: bool) -> None:
-    linear, z = nn.Linear(5, 4, bias=bias).double(), draw(2, 3, 5).requires_grad_()
-    pieces = z.split([3, 2], -1)
-    one, other = linear(z), linear_of(linear, pieces)
-    close(one, other)
-    direction, inputs = draw(2, 3, 4, seed=1), [z, *linear.parameters()]
-    gradients = torch.autograd.grad((other * direction).sum(), inputs, retain_graph=True)
-    close(gradients, torch.autograd.grad((one * direction).sum(), inputs))
-    close(linear_of(linear, z), one)
+def test_inner_product_is_its_formula_in_numpy(projected: bool) -> None:
+    product, z = randomised(InnerProduct(3, projected)), draw(2, 5, 3)
+    u = z.numpy()
+    if product.projection is not None:
+        u = u @ product.projection.weight.detach().numpy().T
+        u = u / np.sqrt(3 + (u**2).sum(-1, keepdims=True))
+    expected = product.gain.item() * (u @ u.transpose(0, 2, 1)) + product.bias.item()
+    np.testing.assert_allclose(product(z).detach().numpy(), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1, 1e4])
@@ -540,13 +483,11 @@ def test_edge_information_is_the_divergence_from_keep(keep: float) -> None:
         assert edge_information(other, EDGES, keep) > 1e-5
 
 
-def test_one_look_at_the_edges_gives_every_price() -> None:
-    logits = 3 * draw(2, 6, 6)
-    use = edge_use(logits, EDGES)
-    for keep in (0.1, 0.5):
-        close(use.information(keep), edge_information(logits, EDGES, keep))
-    close(use.prob, torch.sigmoid(logits)[EDGES].mean())
-    close(use.negentropy, -Bernoulli(logits=logits).entropy()[EDGES].mean())
+def test_edge_information_of_each_pair_once_is_that_of_the_matrix() -> None:
+    logits, edges = weights(6, 2, density=1), EDGES.double()
+    row, column = torch.triu_indices(6, 6, 1)
+    once = edge_information(logits[:, row, column], edges[:, row, column], 0.3)
+    close(once, edge_information(logits, edges, 0.3))
 
 
 def test_edge_information_looks_at_edges_only() -> None:

@@ -18,9 +18,10 @@ from cignn.datasets import make_ba2motifs
 from cignn.estimators import DIRClassifier, SIBClassifier, load_model, training
 from cignn.estimators.base import ExplainingClassifier
 from cignn.information import donsker_varadhan
-from cignn.nn import DIR, SIB, EdgeScorer
+from cignn.nn import DIR, SIB
 from cignn.nn.dir import intervene, intervention_risks, top_edges
 from cignn.nn.sib import Discriminator, connectivity_loss, standardised
+from cignn.nn.subgraph import EdgeScorer
 from examples import random_matrix
 
 TINY: dict[str, Any] = {"hidden": (16, 16), "head_hidden": (8,), "epochs": 3, "random_state": 0}

@@ -360,12 +360,11 @@ def _store_statistics(network: nn.Module, training: Labelled, weight: np.ndarray
         "class_share": share,
         "label_entropy": np.float64(-(share * np.log(share)).sum()),
     }
-    buffers = dict(network.named_buffers(recurse=False))
+    buffers = {name.rpartition(".")[2]: buffer for name, buffer in network.named_buffers()}
     if "edge_centre" in buffers:
         facts |= zip(("edge_centre", "edge_scale"), graphs.edge_statistics(), strict=True)
-    for name, buffer in buffers.items():
-        if name in facts:
-            buffer.copy_(torch.as_tensor(facts[name]))
+    for name in facts.keys() & buffers.keys():
+        buffers[name].copy_(torch.as_tensor(facts[name]))
 
 
 def _feature_scale(graphs: GraphSet) -> np.ndarray:
@@ -412,22 +411,14 @@ class ExplainingClassifier(NeuralGraphClassifier):
         predictions = np.empty(len(X), np.int64)
         for index in X.batch_indices(self._batch_size(X)) if len(X) else []:
             with evaluation_mode(self.network_):
-                out = self.network_.explain(X.batch(index).to(device))  # type: ignore[operator]
+                out = self.network_(X.batch(index).to(device))
             predictions[index] = out.logits.argmax(1).cpu().numpy()
             for i, found in zip(index, out.edge_weights.cpu().numpy(), strict=True):
                 source, target = X.edges(i).T
-                if found.ndim == 2:
-                    weights[i] = found[source, target]
-                else:
-                    weights[i] = found[pair_number(source, target, X.n_nodes[i])]
+                weights[i] = found[source, target]
         return Explanations(X, weights, self.classes_[predictions])
 
     def _batch_size(self, graphs: GraphSet) -> int:
         """How many graphs to explain at once."""
         size = self.settings_["batch_size"]
         return max(size, CELLS // int(graphs.n_nodes[0]) ** 2) if graphs.aligned else size
-
-
-def pair_number(source: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
-    """Where the pairs source < target of n nodes stand in the upper triangle, counted row by row."""
-    return source * (2 * n - source - 1) // 2 + target - source - 1

@@ -258,7 +258,7 @@ class CIGNNClassifier(ExplainingClassifier):
 
         def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
             return settings["sparsity_weight"] * edge_information(
-                out.edge_logits, out.edges, settings["keep"]
+                out.edge_logits, batch.edges, settings["keep"]
             )
 
         def begin() -> None:

@@ -107,7 +107,6 @@ class GraphSet(StoredGraphs):
         feature_names: Sequence[str] | None = None,
     ) -> None:
         self._store = store
-        self._thresholds: dict[float, np.ndarray] = {}
         self.y = None if y is None else np.asarray(y)
         self.groups = None if groups is None else np.asarray(groups)
         self.node_names = None if node_names is None else [str(name) for name in node_names]

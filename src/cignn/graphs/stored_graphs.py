@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from cignn._arrays import digest
-from cignn.graphs.graph_batch import GraphBatch, Memory
+from cignn.graphs.graph_batch import GraphBatch
 from cignn.graphs.storage import EdgeStatistics, Index, Ragged, Stacked, positions
 
 # node pairs in a batch of graphs of different sizes: bounds the time and memory of the largest
@@ -21,7 +21,6 @@ class StoredGraphs:
     """The part of `GraphSet` that reads its storage and makes batches."""
 
     _store: Stacked | Ragged
-    _thresholds: dict[float, np.ndarray]  # by density, what `GraphBatch.threshold` has found
 
     def __len__(self) -> int:
         return len(self.n_nodes)
@@ -166,8 +165,7 @@ class StoredGraphs:
         labels = None if y is None else torch.from_numpy(np.asarray(y)[chosen].astype(np.int64))
         adj = torch.from_numpy(weights)
         features = adj if x is weights else torch.from_numpy(np.asarray(x, np.float32))
-        memory = Memory(self._thresholds, len(self), chosen, adj)
-        return GraphBatch(features, adj, torch.from_numpy(nodes), labels, not nodes.all(), memory)
+        return GraphBatch(features, adj, torch.from_numpy(nodes), labels, not nodes.all())
 
     def batch_indices(self, batch_size: int, shuffle: bool = False) -> list[np.ndarray]:
         """Divide the set into batches of nearly equal length with graphs of similar size in each.

@@ -1,13 +1,13 @@
 """Networks: dense layers with edge weights, encoder, decoders, causal subgraph, classifiers, CI-GNN."""
 
-from cignn.nn.autoencoder import FeatureDecoder, GraphEncoder, InnerProduct, Latent
+from cignn.nn.autoencoder import GraphEncoder, InnerProduct, Latent
 from cignn.nn.ci_gnn import CIGNN, CIGNNOutput
-from cignn.nn.classifiers import GNN, GraphNetwork
+from cignn.nn.classifiers import GNN
 from cignn.nn.dir import DIR, DIROutput
-from cignn.nn.layers import LAYERS, READOUTS, GATLayer, GCNLayer, GINLayer, NodeNorm, strongest_edges
-from cignn.nn.model import GraphModel, GraphOutput
+from cignn.nn.layers import LAYERS, READOUTS, GATLayer, GCNLayer, GINLayer, strongest_edges
+from cignn.nn.model import Ensemble, GraphModel, GraphOutput, SingleModel
 from cignn.nn.sib import SIB, SIBOutput
-from cignn.nn.subgraph import EdgeScorer, edge_information, sample_edges
+from cignn.nn.subgraph import edge_information, sample_edges
 
 __all__ = [
     "CIGNN",
@@ -18,19 +18,17 @@ __all__ = [
     "SIB",
     "CIGNNOutput",
     "DIROutput",
-    "EdgeScorer",
-    "FeatureDecoder",
+    "Ensemble",
     "GATLayer",
     "GCNLayer",
     "GINLayer",
     "GraphEncoder",
     "GraphModel",
-    "GraphNetwork",
     "GraphOutput",
     "InnerProduct",
     "Latent",
-    "NodeNorm",
     "SIBOutput",
+    "SingleModel",
     "edge_information",
     "sample_edges",
     "strongest_edges",

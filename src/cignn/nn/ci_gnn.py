@@ -11,15 +11,14 @@ from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
 from cignn.information import causal_terms, gaussian_gram, hsic, label_gram
-from cignn.nn.autoencoder import FeatureDecoder, GraphEncoder, InnerProduct, Latent, Parts
-from cignn.nn.classifiers import EdgeNetwork, GraphNetwork
-from cignn.nn.layers import mean_readout, strongest_edges, zero_padding
-from cignn.nn.model import Explained, GraphModel, Losses
-from cignn.nn.subgraph import edge_use, sample_edges
+from cignn.nn.autoencoder import FeatureDecoder, GraphEncoder, InnerProduct, Latent
+from cignn.nn.classifiers import EdgeNetwork, GraphNetwork, SubgraphClassifier
+from cignn.nn.layers import mean_readout, zero_padding
+from cignn.nn.model import Losses, SingleModel
+from cignn.nn.subgraph import edge_information, sample_edges
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
-
 PRICES = ("explained", "fixed")
 # share of the edge price due before anything is explained, without which logits run away at once, and the
 # share of edges that is free of this part
@@ -32,17 +31,34 @@ REST_STRIDE = 4
 
 
 class CIGNNOutput(NamedTuple):
-    """What one pass through CI-GNN gives.
+    """What a pass through CI-GNN gives.
 
-    logits : (b, classes); edge_logits, edges, edge_weights : (b, n, n), the second 1 on the graph's edges and
-    0 elsewhere, the third 0 off them; while an `EdgeNetwork` trains, (b, pairs): each edge once.
-    alpha : (b, n, K); beta : (b, n, L); latent : the Gaussian they come from. rest_logits : class logits of
-    what the subgraphs of some graphs leave, or None.
+    Parameters
+    ----------
+    logits : Tensor of shape (b, classes)
+        Class logits of the subgraphs.
+    edge_logits : Tensor of shape (b, n, n)
+        Logits of the edge probabilities, of every pair of nodes.
+    edge_weights : Tensor of shape (b, n, n)
+        Weights of the edges, drawn or the probabilities themselves; 0 where there is no edge.
+    alpha : Tensor of shape (b, n, K)
+        Causal latents.
+    beta : Tensor of shape (b, n, L)
+        Non-causal latents.
+    latent : Latent
+        The Gaussian of both.
+    rest_logits : Tensor of shape (r, classes), default=None
+        Class logits of what the subgraphs of some graphs leave; None outside training.
+
+    Examples
+    --------
+    >>> from cignn.nn import CIGNNOutput
+    >>> CIGNNOutput._fields[:3]
+    ('logits', 'edge_logits', 'edge_weights')
     """
 
     logits: Tensor
     edge_logits: Tensor
-    edges: Tensor
     edge_weights: Tensor
     alpha: Tensor
     beta: Tensor
@@ -50,18 +66,77 @@ class CIGNNOutput(NamedTuple):
     rest_logits: Tensor | None = None
 
 
-class CIGNN(GraphModel):
-    """The whole model.
+class CIGNN(SingleModel):
+    """The whole CI-GNN: GraphVAE, causal effect estimator, causal subgraph generator and classifier.
 
-    ``separate_products`` gives each of the two inner products, Â and the subgraph, a projection of its own;
-    ``mask`` says whether edges are sampled while training ("stochastic") or weighted ("soft");
-    ``rest`` says whether the edges left out must tell nothing of the class. On aligned graphs of ``n_nodes``
-    nodes, ``node_vectors`` adds a learned vector to every node's latent and the readout "edges" makes the
-    classifier an `EdgeNetwork`.
+    Parameters
+    ----------
+    n_features : int
+        Number of node features.
+    n_classes : int
+        Number of classes.
+    n_causal : int, default=56
+        Size K of the causal latents α.
+    n_noncausal : int, default=8
+        Size L of the non-causal latents β.
+    encoder : str, default="gcn"
+        Kind of GNN layer in the encoder, a key of `LAYERS`.
+    encoder_hidden : sequence of int, default=(128,)
+        Widths of the encoder's layers.
+    encoder_activation : str, default="relu"
+        Activation of the encoder, "relu" or "sigmoid".
+    encoder_density : float or None, default=None
+        Share of node pairs whose edges the encoder reads, the strongest by absolute weight; None reads all.
+    classifier : str, default="gin"
+        Kind of GNN layer in the classifier, a key of `LAYERS`.
+    classifier_hidden : sequence of int, default=(128, 128, 128)
+        Widths of the classifier's GNN layers.
+    head_hidden : sequence of int, default=(64, 32)
+        Widths of the hidden layers of the classifier's MLP.
+    readout : str, default="sum"
+        How the classifier pools nodes, a key of `READOUTS`; or "edges", an MLP on the masked edges of aligned
+        graphs instead of a GNN.
+    dropout : float, default=0.5
+        Dropout in the classifier's MLP.
+    separate_products : bool, default=True
+        Whether each of the two inner products, Â and the subgraph, has a learned projection of its own.
+    mask : str, default="stochastic"
+        "stochastic" draws the edges while training, "soft" weights them by their probability throughout.
+    temperature : float, default=1.0
+        Temperature of the draws.
+    rest : bool, default=False
+        Whether the edges left out have to say nothing about the class.
+    causal_effect : str or None, default="cmi"
+        Estimate of the causal effect: I(α; Y | β) ("cmi"), I(α; Ŷ | β) ("cmi_prediction"), I(α; Y) ("mi") or
+        none.
+    independence : bool, default=True
+        Whether I(α; β) is part of the loss.
+    renyi_order : float, default=1.01
+        Order of the Rényi entropies.
+    pricing : str, default="explained"
+        Whether the price of edges waits until the labels are explained ("explained") or not ("fixed").
+    n_nodes : int or None, default=None
+        Number of nodes of aligned graphs.
+    node_vectors : bool, default=False
+        Whether a learned vector is added to each node's latent mean; needs ``n_nodes``.
+    initial_noise : float, default=1.0
+        About the standard deviation of the latents before training.
+
+    References
+    ----------
+    Equations (3) to (16) of the paper.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.nn import CIGNN
+    >>> batch = make_ba2motifs(4, random_state=0).batch()
+    >>> out = CIGNN(batch.x.shape[-1], n_classes=2, encoder="gin")(batch)
+    >>> out.logits.shape, out.alpha.shape[-1], out.beta.shape[-1]
+    (torch.Size([4, 2]), 56, 8)
+    >>> bool((out.edge_weights[~batch.edge_mask] == 0).all())
+    True
     """
-
-    edge_centre: Tensor  # (n, n) what is taken from an edge's weight before an EdgeNetwork reads it
-    edge_scale: Tensor  # (n, n) what it is then divided by
 
     def __init__(
         self,
@@ -94,6 +169,7 @@ class CIGNN(GraphModel):
         super().__init__(n_features, n_classes)
         n_latent = n_causal + n_noncausal
         self.n_causal = n_causal
+        self.n_noncausal = n_noncausal
         self.mask = mask
         self.temperature = temperature
         self.rest = rest
@@ -121,12 +197,10 @@ class CIGNN(GraphModel):
         self.subgraph = InnerProduct(n_causal, separate_products)
         if node_vectors:
             self._part_nodes()
-        self.classifier: nn.Module
+        self.classifier: SubgraphClassifier
         if readout == "edges":
             assert n_nodes is not None
             self.classifier = EdgeNetwork(n_nodes, n_classes, head_hidden, dropout)
-            self.register_buffer("edge_centre", torch.zeros(n_nodes, n_nodes))
-            self.register_buffer("edge_scale", torch.ones(n_nodes, n_nodes))
         else:
             self.classifier = GraphNetwork(
                 n_features, n_classes, classifier, classifier_hidden, head_hidden, readout, dropout
@@ -142,9 +216,8 @@ class CIGNN(GraphModel):
         vectors = self.encoder.node_vectors
         assert vectors is not None
         n_nodes, n_causal = len(vectors), self.n_causal
-        vectors[:, :n_causal] = (
-            nn.init.orthogonal_(torch.empty(n_nodes, n_causal)) * max(n_nodes, n_causal) ** 0.5
-        )
+        orthogonal = nn.init.orthogonal_(torch.empty(n_nodes, n_causal))
+        vectors[:, :n_causal] = orthogonal * max(n_nodes, n_causal) ** 0.5
         for parameter in self.encoder.mean.parameters():
             parameter.zero_()
         if self.subgraph.projection is not None:
@@ -152,141 +225,143 @@ class CIGNN(GraphModel):
 
     # ----------------------------------------------------------------- passes
 
-    def encode(
-        self, batch: GraphBatch, edge_weights: Tensor | None = None, x: Tensor | None = None
-    ) -> tuple[Latent, Tensor]:
-        """Return the latent Gaussian and one value of it: a draw while training, its mean otherwise.
+    def encode(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> tuple[Latent, Tensor]:
+        """Encode a batch.
 
-        x : the `features` of the batch, where they are known.
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        latent : Latent
+            The Gaussian of the latents.
+        z : Tensor of shape (b, n, K + L)
+            A draw from it while training, otherwise its mean.
         """
-        adj, threshold = batch.adj, None
-        if edge_weights is not None:
-            adj = adj * edge_weights
-        elif self.encoder.density is not None:
-            threshold = batch.threshold(self.encoder.density)
-        x = self.features(batch) if x is None else x
-        latent = self.encoder(x, adj, batch.padding, threshold)
+        adj = batch.adj if edge_weights is None else batch.adj * edge_weights
+        latent = self.encoder(self.features(batch), adj, batch.padding)  # q(Z | A, X), eq. (3)
         return latent, latent.sample() if self.training and self.noisy else latent.mean
 
     def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> CIGNNOutput:
-        """Classify a batch through its causal subgraph; edge_weights as in `read`."""
-        out = self._pass(batch, edge_weights, self.features(batch))
-        return out._replace(edge_weights=out.edge_weights * out.edges)
+        """Classify a batch through its causal subgraph.
 
-    def _pass(self, batch: GraphBatch, edge_weights: Tensor | None, x: Tensor) -> CIGNNOutput:
-        """Do what `forward` does; the weights of pairs that are no edges, which nothing reads, stay in."""
-        if edge_weights is not None and isinstance(self.classifier, EdgeNetwork):
-            edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2  # it reads a pair once
-        latent, z = self.encode(batch, edge_weights, x)
-        alpha, beta = self._parts(z)
-        if self.training and isinstance(self.classifier, EdgeNetwork):  # symmetric: one half is enough
-            edge_logits = self.subgraph.of_pairs(alpha, self.classifier.pairs)
-            whole, edges = self._pair_evidence(batch)
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        CIGNNOutput
+            Logits, edge weights and latents.
+        """
+        if edge_weights is not None and not self.classifier.directed:
+            edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2
+        latent, z = self.encode(batch, edge_weights)
+        alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)
+        edge_logits = self.subgraph(alpha)  # eq. (14) before its sigmoid
+
+        read = self.classifier.edge_values
+        if self.training and self.mask == "stochastic":
+            prob = sample_edges(read(edge_logits), self.temperature)
         else:
-            edge_logits, edges, whole = self.subgraph(alpha), batch.edges, self.evidence(batch)
-        sampled = self.training and self.mask == "stochastic"
-        prob = sample_edges(edge_logits, self.temperature) if sampled else torch.sigmoid(edge_logits)
+            prob = torch.sigmoid(read(edge_logits))
         if edge_weights is not None:
-            prob = prob * (edge_weights if prob.dim() == 3 else self.classifier.pairs.of(edge_weights))  # type: ignore[union-attr, operator]
-        logits, rest_logits = self.classify(batch, whole, prob, x)
-        return CIGNNOutput(logits, edge_logits, edges, prob, alpha, beta, latent, rest_logits)
+            prob = prob * read(edge_weights)
+        logits, rest_logits = self._classify(batch, prob)
+        weights = self.classifier.edge_matrix(prob) * batch.edges
+        return CIGNNOutput(logits, edge_logits, weights, alpha, beta, latent, rest_logits)
 
-    def _parts(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """α and β of latents (b, n, K + L)."""
-        alpha, beta = z.split([self.n_causal, z.shape[-1] - self.n_causal], -1)
-        return alpha, beta
-
-    def classify(
-        self, batch: GraphBatch, whole: Tensor, prob: Tensor, x: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
+    def _classify(self, batch: GraphBatch, prob: Tensor) -> tuple[Tensor, Tensor | None]:
         """Class logits of the subgraphs and, while training, of what they leave of some graphs.
 
-        whole : what the classifier reads of the edges, see `evidence`; prob : their weights; x : `features`.
-        Both go through the classifier together, so that its batch statistics are those of one pass.
+        prob : edge weights in the form the classifier reads. Both go through the classifier together, so that
+        its batch statistics are those of one pass.
         """
-        mask = batch.padding
-        adj = whole * prob
+        x, mask = self.features(batch), batch.padding
+        whole = self.classifier.evidence(batch)
+        subgraph = whole * prob
         if not (self.training and self.rest):
-            return self.classifier(x, adj, mask), None
+            return self.classifier(x, subgraph, mask), None
         some = slice(None, None, REST_STRIDE)
-        x, adj = torch.cat([x, x[some]]), torch.cat([adj, whole[some] - adj[some]])
-        logits = self.classifier(x, adj, None if mask is None else torch.cat([mask, mask[some]]))
+        rest = whole[some] - subgraph[some]
+        logits = self.classifier(
+            torch.cat([x, x[some]]),
+            torch.cat([subgraph, rest]),
+            None if mask is None else torch.cat([mask, mask[some]]),
+        )
         return logits[: len(batch)], logits[len(batch) :]
 
-    def evidence(self, batch: GraphBatch) -> Tensor:
-        """(b, n, n) what the classifier reads of the edges before they are masked.
-
-        A GNN reads the weights. An `EdgeNetwork` reads how far each is from its mean in the training graphs:
-        an edge left out then says nothing, where a weight of 0 would say much.
-        """
-        if not isinstance(self.classifier, EdgeNetwork):
-            return batch.adj
-        return _deviation(batch.adj, batch.edges, self.edge_centre, self.edge_scale)
-
-    def _pair_evidence(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """`evidence` of an `EdgeNetwork`, and 1 where an edge is, of each pair of nodes once: (b, pairs)."""
-        assert isinstance(self.classifier, EdgeNetwork)
-        adj, edges = batch.pairs
-        centre, scale = (self.classifier.pairs.of(m) for m in (self.edge_centre, self.edge_scale))
-        return _deviation(adj, edges, centre, scale), edges
-
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Mean causal latents of the nodes, (b, n, K)."""
+        """Return the mean causal latents of the nodes.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        Tensor of shape (b, n, K)
+            Means of α, 0 at padded nodes.
+        """
         latent, _ = self.encode(batch, edge_weights)
         return zero_padding(latent.mean[..., : self.n_causal], batch.padding)
-
-    def explain(self, batch: GraphBatch) -> Explained:
-        """Classify a batch and say by which edges: `forward` without what only training and reports read.
-
-        Neither latents nor their σ are made where edge logits come straight from the encoder's last layer.
-        """
-        if self.training or not isinstance(self.encoder.mean, nn.Linear):
-            return super().explain(batch)
-        x = self.features(batch)
-        edge_logits = self._mean_edge_logits(batch, x)
-        if not isinstance(self.classifier, EdgeNetwork):
-            prob = torch.sigmoid_(edge_logits)
-            return Explained(self.classify(batch, batch.adj, prob, x)[0], prob)
-        prob = torch.sigmoid_(self.classifier.pairs.of(edge_logits))
-        return Explained(self.classifier(x, self._pair_evidence(batch)[0] * prob), prob)
-
-    def _mean_edge_logits(self, batch: GraphBatch, x: Tensor) -> Tensor:
-        """Edge logits of the mean latents, (b, n, n)."""
-        encoder, adj = self.encoder, batch.adj
-        if encoder.density is not None:
-            threshold = batch.threshold(encoder.density)
-            adj = strongest_edges(adj, encoder.density, batch.padding, threshold)
-        head, k = encoder.mean, self.n_causal
-        assert isinstance(head, nn.Linear)
-        offset = head.bias[:k]
-        if encoder.node_vectors is not None:
-            offset = offset + encoder.node_vectors[:, :k]
-        h = encoder.embed(x, adj, batch.padding)
-        return self.subgraph.of_affine(h, head.weight[:k], torch.atleast_2d(offset))
 
     # ----------------------------------------------------------------- losses
 
     def generative_losses(self, batch: GraphBatch) -> Losses:
-        """Terms of L1, paper eq. (13): the GraphVAE and the causal effect."""
-        x = self.features(batch)
-        latent, z = self.encode(batch, None, x)
-        losses = self.reconstruction_losses(latent, z, batch, x)
-        logits = self(batch).logits if self.causal_effect == "cmi_prediction" else None
+        """Return the terms of L1, equation (13) of the paper.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            Graphs with labels.
+
+        Returns
+        -------
+        dict of str to Tensor
+            Those of `reconstruction_losses` and of `causal_losses`.
+        """
+        latent, z = self.encode(batch)
+        losses = self.reconstruction_losses(latent, z, batch)
+        logits = self.read(batch) if self.causal_effect == "cmi_prediction" else None
         return losses | self.causal_losses(latent.mean, logits, batch)
 
     def classification_losses(
         self, batch: GraphBatch, keep: float | None = None, generative: bool = False
     ) -> Losses:
-        """Terms of L2, paper eq. (16), and the price of edges above the share ``keep``.
+        """Return the terms of L2, equation (16) of the paper, and the price of the subgraph beside them.
 
         With ``rest`` the edges left out must tell nothing of the class: each class then needs evidence of its
         own in its subgraphs, and what merely goes along with a class does not count. Price and rest wait
-        until the batch's predictions explain most of the label's entropy (``pricing`` "fixed" asks the full
-        price at once): a network is hardly asked to save edges it has not yet learnt to use. With
-        ``generative`` the GraphVAE runs beside the classifier and shapes β: it reads α but does not move it.
+        until the batch's predictions explain most of the label's entropy (``pricing="fixed"`` asks the full
+        price at once): a network is hardly asked to save edges it has not yet learnt to use.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            Graphs with labels.
+        keep : float or None, default=None
+            Share of edges free of charge; None asks no price.
+        generative : bool, default=False
+            Whether the GraphVAE runs beside the classifier and shapes β: it reads α but does not move it.
+
+        Returns
+        -------
+        dict of str to Tensor
+            "classification", those of `causal_losses` and, where asked for, "rest", "edges" and those of
+            `reconstruction_losses`.
         """
-        x = self.features(batch)
-        out = self._pass(batch, None, x)
+        out = self(batch)
         losses = {"classification": self.cross_entropy(out.logits, batch)}
         share = 1 - losses["classification"].detach() / self.label_entropy
         explained = ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
@@ -294,37 +369,62 @@ class CIGNN(GraphModel):
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
         if keep is not None:
-            use = edge_use(out.edge_logits, out.edges)
-            losses["edges"] = use.information(keep)
+            read = self.classifier.edge_values
+            edge_logits, edges = read(out.edge_logits), read(batch.edges)
+            losses["edges"] = edge_information(edge_logits, edges, keep)
             if self.pricing == "explained":
-                floor = use.information(max(keep, FLOOR_KEEP))
+                floor = edge_information(edge_logits, edges, max(keep, FLOOR_KEEP))
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
         if generative:
-            rest = Latent(*(self._parts(part)[1] for part in out.latent))
-            losses |= self.reconstruction_losses(rest, (out.alpha.detach(), out.beta), batch, x)
+            beta_latent = Latent(*(part[..., self.n_causal :] for part in out.latent))
+            z = torch.cat([out.alpha.detach(), out.beta], -1)
+            losses |= self.reconstruction_losses(beta_latent, z, batch)
         return losses | self.causal_losses(out.latent.mean, out.logits, batch)
 
-    def reconstruction_losses(
-        self, latent: Latent, z: Parts, batch: GraphBatch, x: Tensor | None = None
-    ) -> Losses:
-        """‖X − X̂‖_F, ‖A − Â‖_F and KL(q(Z|A,X) ‖ N(0, I)), each a mean over graphs.
+    def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
+        """Return the terms of the GraphVAE, equation (5) of the paper, each a mean over graphs.
 
-        z : (b, n, K + L), whole or in parts; x : the `features` of the batch, where they are known.
+        Parameters
+        ----------
+        latent : Latent
+            The Gaussian whose divergence from N(0, I) is a term.
+        z : Tensor of shape (b, n, K + L)
+            Latents to decode.
+        batch : GraphBatch
+            The graphs to reconstruct.
+
+        Returns
+        -------
+        dict of str to Tensor
+            "features" ‖X − X̂‖_F, "adjacency" ‖A − Â‖_F and "kl" KL(q(Z|A,X) ‖ N(0, I)), to be added.
         """
-        x = self.features(batch) if x is None else x
-        features = self.decoders["features"].distance(z, x, batch.padding)  # type: ignore[operator]
-        adjacency = self.decoders["adjacency"].distance(z, batch.edges, batch.padding)  # type: ignore[operator]
+        mask = batch.padding
+        features = zero_padding(self.features(batch) - self.decoders["features"](z), mask)  # X − X̂
+        adjacency = batch.edges - torch.sigmoid(self.decoders["adjacency"](z))  # A − Â
+        adjacency = zero_padding(zero_padding(adjacency, mask).transpose(1, 2), mask)
         return {
-            "features": features.mean(),
-            "adjacency": adjacency.mean(),
+            "features": torch.linalg.matrix_norm(features).mean(),
+            "adjacency": torch.linalg.matrix_norm(adjacency).mean(),
             "kl": _node_mean(latent.kl(), batch).sum(1).mean(),
         }
 
     def causal_losses(self, z: Tensor, logits: Tensor | None, batch: GraphBatch) -> Losses:
-        """I(α; β) and minus the causal effect of α, over the graphs of the batch; HSIC(α, β) beside them.
+        """Return the terms of the causal loss, equation (8) of the paper, over the graphs of the batch.
 
-        z : (b, n, K + L), the mean latents: drawn ones, pooled over nodes, are mostly noise, and the
-        estimates would be those of independent samples whatever the encoder does.
+        Parameters
+        ----------
+        z : Tensor of shape (b, n, K + L)
+            The mean latents. Drawn ones, pooled over nodes, are mostly noise.
+        logits : Tensor of shape (b, classes) or None
+            Predictions, for ``causal_effect="cmi_prediction"``.
+        batch : GraphBatch
+            Graphs with labels.
+
+        Returns
+        -------
+        dict of str to Tensor
+            "independence", I(α; β), and "causal", minus the causal effect, in bits, where they are part of
+            the loss; "hsic", HSIC(α, β), without a gradient.
         """
         pooled = _node_mean(z, batch)
         gram_alpha = gaussian_gram(pooled[:, : self.n_causal])
@@ -349,8 +449,3 @@ class CIGNN(GraphModel):
 def _node_mean(x: Tensor, batch: GraphBatch) -> Tensor:
     """Mean over the real nodes of each graph: (b, n, d) → (b, d)."""
     return mean_readout(zero_padding(x, batch.padding), batch.padding)
-
-
-def _deviation(adj: Tensor, edges: Tensor, centre: Tensor, scale: Tensor) -> Tensor:
-    """How far edges are from their usual weight, in its spread; 0 where there are none."""
-    return (adj - centre) / scale * edges

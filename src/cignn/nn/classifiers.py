@@ -1,7 +1,8 @@
-"""The classifiers of the masked graph: a GNN with a head, or an MLP over the edges of aligned graphs."""
+"""The classifiers ϕ of the masked graph: a GNN with a head, or an MLP over the edges of aligned graphs."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -10,18 +11,46 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
-from cignn.nn.layers import LAYERS, READOUTS, Pairs
-from cignn.nn.model import GraphModel, GraphOutput, Losses
+from cignn.nn.layers import LAYERS, READOUTS
+from cignn.nn.model import GraphOutput, Losses, SingleModel
 
 
-class GNN(GraphModel):
-    """A `GraphNetwork` behind the questions of a `GraphModel`."""
+class GNN(SingleModel):
+    """A plain GNN: a `GraphNetwork` that reads the whole graph.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of node features.
+    n_classes : int
+        Number of classes.
+    layer : str, default="gin"
+        Kind of GNN layer, a key of `LAYERS`.
+    hidden : sequence of int, default=(128, 128, 128)
+        Widths of the GNN layers.
+    head : sequence of int, default=(64, 32)
+        Widths of the hidden layers of the MLP after the readout.
+    readout : str, default="sum"
+        How nodes are pooled, a key of `READOUTS`.
+    dropout : float, default=0.5
+        Dropout in the MLP.
+    density : float or None, default=None
+        Share of node pairs whose edges are read, the strongest by absolute weight; None reads all.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.nn import GNN
+    >>> batch = make_ba2motifs(4, random_state=0).batch()
+    >>> GNN(batch.x.shape[-1], n_classes=2)(batch).logits.shape
+    torch.Size([4, 2])
+    """
 
     def __init__(
         self,
         n_features: int,
         n_classes: int,
-        kind: str = "gin",
+        layer: str = "gin",
         hidden: Sequence[int] = (128, 128, 128),
         head: Sequence[int] = (64, 32),
         readout: str = "sum",
@@ -29,31 +58,104 @@ class GNN(GraphModel):
         density: float | None = None,
     ) -> None:
         super().__init__(n_features, n_classes, density)
-        self.classifier = GraphNetwork(n_features, n_classes, kind, hidden, head, readout, dropout)
+        self.classifier = GraphNetwork(n_features, n_classes, layer, hidden, head, readout, dropout)
 
     def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> GraphOutput:
-        """Classify a batch."""
+        """Classify a batch.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        GraphOutput
+            The logits.
+        """
         adj = self.adjacency(batch, edge_weights)
         return GraphOutput(self.classifier(self.features(batch), adj, batch.padding))
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Node embeddings of the last layer, (b, n, d)."""
+        """Return the node embeddings of the last GNN layer.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        Tensor of shape (b, n, d)
+            Embeddings, 0 at padded nodes.
+        """
         adj = self.adjacency(batch, edge_weights)
         return self.classifier.embed(self.features(batch), adj, batch.padding)
 
     def losses(self, batch: GraphBatch) -> Losses:
-        """Return the cross-entropy alone."""
+        """Return the terms of the training loss.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            Graphs with labels.
+
+        Returns
+        -------
+        dict of str to Tensor
+            The cross-entropy, "classification".
+        """
         return {"classification": self.cross_entropy(self.read(batch), batch)}
 
 
-class GraphNetwork(nn.Module):
-    """GNN layers, a readout and an MLP head; the paper's [128, 128, 128, 64, 32, classes]."""
+class SubgraphClassifier(nn.Module, ABC):
+    """A classifier ϕ that reads a graph through its masked edges.
+
+    CI-GNN brings every quantity of an edge (logit, weight, presence) into the form in which the classifier
+    reads edges, masks the classifier's evidence with the edge weights and asks for the logits. It need not
+    know which classifier it has.
+    """
+
+    directed: bool  # whether a message from i to j can be weighted apart from that from j to i
+
+    @abstractmethod
+    def edge_values(self, matrix: Tensor) -> Tensor:
+        """Bring an edge matrix (b, n, n) into the form the classifier reads: (b, n, n) or (b, n_pairs)."""
+
+    @abstractmethod
+    def edge_matrix(self, values: Tensor) -> Tensor:
+        """Return the symmetric matrix (b, n, n) of values in the form of `edge_values`."""
+
+    @abstractmethod
+    def evidence(self, batch: GraphBatch) -> Tensor:
+        """Return what the classifier reads of unmasked edges, in the form of `edge_values`."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, edges: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return class logits (b, n_classes).
+
+        x : (b, n, d), node features; edges : masked evidence; mask : (b, n), True for real nodes, None when
+        all are.
+        """
+
+
+class GraphNetwork(SubgraphClassifier):
+    """GNN layers, a readout and an MLP head, equations (1) and (2) of the paper.
+
+    The defaults are the paper's sizes, [128, 128, 128, 64, 32, classes]; the parameters are those of `GNN`.
+    """
+
+    directed = True
 
     def __init__(
         self,
         n_features: int,
         n_classes: int,
-        kind: str = "gin",
+        layer: str = "gin",
         hidden: Sequence[int] = (128, 128, 128),
         head: Sequence[int] = (64, 32),
         readout: str = "sum",
@@ -61,51 +163,94 @@ class GraphNetwork(nn.Module):
     ) -> None:
         super().__init__()
         sizes = [n_features, *hidden]
-        self.layers = nn.ModuleList(LAYERS[kind](a, b) for a, b in pairwise(sizes))
+        self.layers = nn.ModuleList(LAYERS[layer](a, b) for a, b in pairwise(sizes))
         self.readout = READOUTS[readout]
         widths = [sizes[-1], *head, n_classes]
         self.head = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.dropout = dropout
 
+    def edge_values(self, matrix: Tensor) -> Tensor:
+        """Return the matrix itself."""
+        return matrix
+
+    def edge_matrix(self, values: Tensor) -> Tensor:
+        """Return the matrix itself."""
+        return values
+
+    def evidence(self, batch: GraphBatch) -> Tensor:
+        """Return the signed edge weights, (b, n, n)."""
+        return batch.adj
+
     def embed(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Node embeddings of the last layer, (b, n, d)."""
+        """Return the node embeddings of the last layer, (b, n, d), equation (1)."""
         for layer in self.layers:
             x = torch.relu(layer(x, adj, mask))
         return x
 
-    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Class logits, (b, classes)."""
-        return self.decide(self.pool(x, adj, mask))
-
     def pool(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Graph embeddings, (b, d)."""
+        """Return graph embeddings, (b, d), equation (2)."""
         return self.readout(self.embed(x, adj, mask), mask)
 
     def decide(self, h: Tensor) -> Tensor:
-        """Class logits (b, classes) of graph embeddings (b, d)."""
-        for linear in self.head[:-1]:
-            h = F.dropout(torch.relu(linear(h)), self.dropout, self.training)
-        return self.head[-1](h)
+        """Return the class logits (b, n_classes) of graph embeddings h : (b, d)."""
+        return _mlp(self.head, h, self.dropout, self.training)
+
+    def forward(self, x: Tensor, edges: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return class logits (b, n_classes); edges : (b, n, n), signed weights."""
+        return self.decide(self.pool(x, edges, mask))
 
 
-class EdgeNetwork(nn.Module):
-    """An MLP on the upper triangle of the edge matrix: every pair of nodes has weights of its own.
+class EdgeNetwork(SubgraphClassifier):
+    """An MLP on the edges of aligned graphs: every pair of nodes has weights of its own.
 
-    It forgets nothing by pooling over nodes, and needs node i to be the same thing in every graph.
+    Nothing is lost by pooling over nodes, but node i has to be the same in every graph. ``hidden`` are the
+    widths of the hidden layers, each followed by ``dropout``. ``fit`` fills the buffers ``edge_centre`` and
+    ``edge_scale``, (n_nodes, n_nodes), with the mean and the spread of each edge in the training graphs.
     """
+
+    directed = False
+    edge_centre: Tensor
+    edge_scale: Tensor
+    upper: Tensor  # (n_pairs,), where the pairs i < j are in a flattened matrix
 
     def __init__(
         self, n_nodes: int, n_classes: int, hidden: Sequence[int] = (64,), dropout: float = 0.5
     ) -> None:
         super().__init__()
-        widths = [n_nodes * (n_nodes - 1) // 2, *hidden, n_classes]
+        row, column = torch.triu_indices(n_nodes, n_nodes, 1)
+        widths = [len(row), *hidden, n_classes]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.dropout = dropout
-        self.pairs = Pairs(n_nodes)
+        self.register_buffer("edge_centre", torch.zeros(n_nodes, n_nodes))
+        self.register_buffer("edge_scale", torch.ones(n_nodes, n_nodes))
+        self.register_buffer("upper", row * n_nodes + column, persistent=False)
 
-    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Class logits (b, classes) of edge values, (b, n, n) or each once; the rest does not matter."""
-        h = adj if adj.dim() == 2 else self.pairs.of(adj)
-        for linear in self.layers[:-1]:
-            h = F.dropout(torch.relu(linear(h)), self.dropout, self.training)
-        return self.layers[-1](h)
+    def edge_values(self, matrix: Tensor) -> Tensor:
+        """Return the upper triangles, row by row: (b, n, n) → (b, n_pairs)."""
+        return matrix.flatten(1).index_select(1, self.upper)
+
+    def edge_matrix(self, values: Tensor) -> Tensor:
+        """Return the symmetric matrices (b, n, n), 0 on the diagonal, of values : (b, n_pairs)."""
+        n = len(self.edge_centre)
+        upper = values.new_zeros(len(values), n * n).index_copy(1, self.upper, values).view(-1, n, n)
+        return upper + upper.transpose(1, 2)
+
+    def evidence(self, batch: GraphBatch) -> Tensor:
+        """Return how far each edge is from its mean in the training graphs, in its spread: (b, n_pairs).
+
+        An edge left out then says nothing, where a weight of 0 would say much.
+        """
+        adj, edges = self.edge_values(batch.adj), self.edge_values(batch.edges)
+        centre, scale = self.edge_values(self.edge_centre[None]), self.edge_values(self.edge_scale[None])
+        return (adj - centre) / scale * edges
+
+    def forward(self, x: Tensor, edges: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return class logits (b, n_classes); edges : (b, n_pairs). Node features are not read."""
+        return _mlp(self.layers, edges, self.dropout, self.training)
+
+
+def _mlp(layers: nn.ModuleList, h: Tensor, dropout: float, training: bool) -> Tensor:
+    """Apply linear maps with ReLU and dropout between them: (b, d) → (b, n_classes)."""
+    for linear in layers[:-1]:
+        h = F.dropout(torch.relu(linear(h)), dropout, training)
+    return layers[-1](h)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
 from cignn.nn.classifiers import GraphNetwork
-from cignn.nn.model import GraphModel, Losses
+from cignn.nn.model import Losses, SingleModel
 from cignn.nn.subgraph import EdgeScorer
 
 
@@ -34,7 +34,7 @@ class DIROutput(NamedTuple):
     complement_logits: Tensor | None = None
 
 
-class DIR(GraphModel):
+class DIR(SingleModel):
     """Edge scores by a GNN, the classifier of rationales by another, and a head for complements.
 
     ``ratio`` is the share of a graph's edges in its rationale.
@@ -44,7 +44,7 @@ class DIR(GraphModel):
         self,
         n_features: int,
         n_classes: int,
-        kind: str = "gin",
+        layer: str = "gin",
         hidden: Sequence[int] = (128, 128, 128),
         head: Sequence[int] = (64, 32),
         readout: str = "sum",
@@ -55,10 +55,10 @@ class DIR(GraphModel):
     ) -> None:
         super().__init__(n_features, n_classes, density)
         self.ratio = ratio
-        self.generator = GraphNetwork(n_features, 1, kind, scorer_hidden, ())
+        self.generator = GraphNetwork(n_features, 1, layer, scorer_hidden, ())
         self.generator.head = nn.ModuleList()  # only its node embeddings are read
         self.scorer = EdgeScorer(scorer_hidden[-1])
-        self.classifier = GraphNetwork(n_features, n_classes, kind, hidden, head, readout, dropout)
+        self.classifier = GraphNetwork(n_features, n_classes, layer, hidden, head, readout, dropout)
         self.complement = nn.Sequential(
             nn.Linear(hidden[-1], hidden[-1]), nn.ReLU(), nn.Linear(hidden[-1], n_classes)
         )

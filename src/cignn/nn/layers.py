@@ -12,19 +12,45 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cignn.graphs import weight_threshold
-
 
 def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Set padded nodes of x : (b, n, d) to zero."""
+    """Set padded nodes of x : (b, n, d) to zero; mask : (b, n), None when there are none."""
     return x if mask is None else x * mask.unsqueeze(-1).to(x.dtype)
 
 
 class NodeNorm(nn.BatchNorm1d):
-    """Batch normalisation over the real nodes of a batch."""
+    """Batch normalisation over the real nodes of a batch.
+
+    Parameters
+    ----------
+    num_features : int
+        Size d of the node vectors; the other parameters are those of ``torch.nn.BatchNorm1d``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.nn import NodeNorm
+    >>> x = torch.tensor([[[1.0], [3.0], [0.0]]])
+    >>> mask = torch.tensor([[True, True, False]])
+    >>> NodeNorm(1)(x, mask).round().flatten().tolist()
+    [-1.0, 1.0, 0.0]
+    """
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """x : (b, n, d), zero at padded nodes."""
+        """Normalise node vectors.
+
+        Parameters
+        ----------
+        x : Tensor of shape (b, n, d)
+            Node vectors, 0 at padded nodes.
+        mask : Tensor of shape (b, n), default=None
+            True for real nodes; None when all are.
+
+        Returns
+        -------
+        Tensor of shape (b, n, d)
+            Normalised vectors, 0 at padded nodes.
+        """
         if mask is None and len(x) * x.shape[1] == 1:  # nn.BatchNorm1d refuses to train on a lone node
             mask = x.new_ones(1, 1, dtype=torch.bool)
         if mask is None or not self.training:
@@ -42,31 +68,70 @@ class NodeNorm(nn.BatchNorm1d):
         return zero_padding(scaled + self.bias, mask)
 
 
-def folded(linear: nn.Linear, norm: NodeNorm) -> tuple[Tensor, Tensor]:
-    """Weight and bias of the one linear map that ``linear`` and a ``norm`` which no longer learns make."""
-    mean, var = norm.get_buffer("running_mean"), norm.get_buffer("running_var")
-    scale = norm.weight * torch.rsqrt(var + norm.eps)
-    return linear.weight * scale[:, None], torch.addcmul(norm.bias, linear.bias - mean, scale)
-
-
 class GCNLayer(nn.Module):
-    """Graph convolution, paper eq. (3): D^-1/2 (A + I) D^-1/2 X W, degrees from absolute weights."""
+    """Graph convolution: D^-1/2 (A + I) D^-1/2 X W, with degrees from absolute weights.
+
+    Parameters
+    ----------
+    n_in : int
+        Size of the input vectors.
+    n_out : int
+        Size of the output vectors.
+
+    References
+    ----------
+    Equation (3) of the paper, without the activation.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.nn import GCNLayer
+    >>> GCNLayer(4, 8)(torch.rand(2, 5, 4), torch.ones(2, 5, 5)).shape
+    torch.Size([2, 5, 8])
+    """
 
     def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
         self.linear = nn.Linear(n_in, n_out)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return (b, n, d_out)."""
-        scale = torch.rsqrt(1 + adj.abs().sum(-1, keepdim=True))
+        """Apply the layer.
+
+        Parameters
+        ----------
+        x : Tensor of shape (b, n, n_in)
+            Node vectors.
+        adj : Tensor of shape (b, n, n)
+            Signed edge weights.
+        mask : Tensor of shape (b, n), default=None
+            True for real nodes; None when all are.
+
+        Returns
+        -------
+        Tensor of shape (b, n, n_out)
+            New node vectors, 0 at padded nodes.
+        """
+        scale = torch.rsqrt(1 + adj.abs().sum(-1, keepdim=True))  # D^-1/2, (b, n, 1)
         x = self.linear(x) * scale
-        return zero_padding((torch.bmm(adj, x) + x) * scale, mask)
+        return zero_padding((adj @ x + x) * scale, mask)
 
 
 class GINLayer(nn.Module):
     """Graph isomorphism layer: MLP((1 + eps) x + A x), normalised after each of its two linear maps.
 
-    The sum over neighbours and the first map commute: neighbours are summed where vectors are shorter.
+    Parameters
+    ----------
+    n_in : int
+        Size of the input vectors.
+    n_out : int
+        Size of the output vectors.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.nn import GINLayer
+    >>> GINLayer(4, 8)(torch.rand(2, 5, 4), torch.ones(2, 5, 5)).shape
+    torch.Size([2, 5, 8])
     """
 
     def __init__(self, n_in: int, n_out: int) -> None:
@@ -78,28 +143,25 @@ class GINLayer(nn.Module):
         self.out_norm = NodeNorm(n_out)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return (b, n, d_out)."""
-        if self.training:
-            x = torch.relu_(self.norm(zero_padding(self._first(x, adj), mask), mask))
-            return self.out_norm(zero_padding(self.second(x), mask), mask)
-        return zero_padding(self._inferred(x, adj), mask)
+        """Apply the layer.
 
-    def _first(self, x: Tensor, adj: Tensor) -> Tensor:
-        first = self.first
-        if first.in_features < first.out_features:
-            return first(torch.baddbmm(x * (1 + self.eps), adj, x))
-        x = F.linear(x, first.weight)
-        return torch.baddbmm(torch.addcmul(first.bias, x, 1 + self.eps), adj, x)
+        Parameters
+        ----------
+        x : Tensor of shape (b, n, n_in)
+            Node vectors.
+        adj : Tensor of shape (b, n, n)
+            Signed edge weights.
+        mask : Tensor of shape (b, n), default=None
+            True for real nodes; None when all are.
 
-    def _inferred(self, x: Tensor, adj: Tensor) -> Tensor:
-        """Both maps with their norms folded in, the node itself a loop in the graph: fewer passes over x."""
-        loops = (1 + self.eps) * torch.eye(adj.shape[-1], dtype=adj.dtype, device=adj.device)
-        weight, bias = folded(self.first, self.norm)
-        if self.first.in_features <= self.first.out_features:
-            x = F.linear(torch.bmm(adj + loops, x), weight, bias)
-        else:
-            x = torch.baddbmm(bias, adj + loops, F.linear(x, weight))
-        return F.linear(torch.relu_(x), *folded(self.second, self.out_norm))
+        Returns
+        -------
+        Tensor of shape (b, n, n_out)
+            New node vectors, 0 at padded nodes.
+        """
+        h = self.first((1 + self.eps) * x + adj @ x)
+        h = torch.relu(self.norm(zero_padding(h, mask), mask))
+        return self.out_norm(zero_padding(self.second(h), mask), mask)
 
 
 class GATLayer(nn.Module):
@@ -107,6 +169,22 @@ class GATLayer(nn.Module):
 
     The attention of an edge is proportional to |w| exp(e), so an edge of weight 0 is no edge and the
     output is continuous in the weights; the sign of w is the sign of the message.
+
+    Parameters
+    ----------
+    n_in : int
+        Size of the input vectors.
+    n_out : int
+        Size of the output vectors, a multiple of ``heads``.
+    heads : int, default=4
+        Number of attention heads.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.nn import GATLayer
+    >>> GATLayer(4, 8)(torch.rand(2, 5, 4), torch.ones(2, 5, 5)).shape
+    torch.Size([2, 5, 8])
     """
 
     def __init__(self, n_in: int, n_out: int, heads: int = 4) -> None:
@@ -124,7 +202,22 @@ class GATLayer(nn.Module):
         nn.init.xavier_uniform_(self.target)
 
     def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return (b, n, d_out)."""
+        """Apply the layer.
+
+        Parameters
+        ----------
+        x : Tensor of shape (b, n, n_in)
+            Node vectors.
+        adj : Tensor of shape (b, n, n)
+            Signed edge weights.
+        mask : Tensor of shape (b, n), default=None
+            True for real nodes; None when all are.
+
+        Returns
+        -------
+        Tensor of shape (b, n, n_out)
+            New node vectors, 0 at padded nodes.
+        """
         b, n, _ = x.shape
         h = self.linear(x).view(b, n, self.heads, -1).transpose(1, 2)  # (b, heads, n, d)
         to, from_ = h @ self.target.unsqueeze(-1), h @ self.source.unsqueeze(-1)
@@ -162,45 +255,39 @@ READOUTS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {
 }
 
 
-def strongest_edges(
-    adj: Tensor, density: float, mask: Tensor | None = None, threshold: Tensor | None = None
-) -> Tensor:
-    """Keep, in each graph of adj : (b, n, n), the given share of node pairs with the largest |weight|.
+def strongest_edges(adj: Tensor, density: float, mask: Tensor | None = None) -> Tensor:
+    """Keep the edges with the largest absolute weights of each graph.
 
-    mask : (b, n), True for real nodes: only pairs of these count; None when all are. threshold : (b,), the
-    `weight_threshold` of the graphs where it is known.
+    Parameters
+    ----------
+    adj : Tensor of shape (b, n, n)
+        Signed edge weights, symmetric.
+    density : float
+        Share of node pairs to keep, in (0, 1]; at least one pair is kept, and equal weights stay together.
+    mask : Tensor of shape (b, n), default=None
+        True for real nodes, only pairs of which count; None when all are.
+
+    Returns
+    -------
+    Tensor of shape (b, n, n)
+        The weights of the kept edges, 0 elsewhere.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.nn import strongest_edges
+    >>> adj = torch.tensor([[[0.0, -3.0, 1.0], [-3.0, 0.0, 2.0], [1.0, 2.0, 0.0]]])
+    >>> strongest_edges(adj, 1 / 3)[0].tolist()
+    [[0.0, -3.0, 0.0], [-3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    if threshold is None:
-        threshold = weight_threshold(adj, density, mask)
-    if not threshold.any():
+    n = adj.shape[-1]
+    if n < 2:
         return adj
-    return torch.where(adj.abs() >= threshold[:, None, None], adj, 0.0)
-
-
-class Pairs(nn.Module):
-    """From a symmetric matrix to its upper triangle and back, for matrices of ``n`` rows; no parameters."""
-
-    upper: Tensor  # (n (n - 1) / 2,) where the upper triangle stands in a flattened matrix
-    place: Tensor  # (n²,) which pair each cell of a matrix belongs to; 0 on the diagonal
-
-    def __init__(self, n: int) -> None:
-        super().__init__()
-        self.n = n
-        row, column = torch.triu_indices(n, n, 1)
-        place = torch.zeros(n, n, dtype=torch.long)
-        place[row, column] = place[column, row] = torch.arange(len(row))
-        self.register_buffer("upper", row * n + column, persistent=False)
-        self.register_buffer("place", place.flatten(), persistent=False)
-
-    def __len__(self) -> int:
-        return len(self.upper)
-
-    def of(self, matrix: Tensor) -> Tensor:
-        """The upper triangle of (..., n, n), (..., n (n - 1) / 2)."""
-        return matrix.flatten(-2).index_select(-1, self.upper)
-
-    def matrix(self, values: Tensor) -> Tensor:
-        """The symmetric matrix (b, n, n), zero on the diagonal, of values : (b, n (n - 1) / 2)."""
-        flat = values.index_select(1, self.place)
-        flat[:, :: self.n + 1] = 0
-        return flat.view(len(values), self.n, self.n)
+    nodes = adj.new_full((len(adj),), n).double() if mask is None else mask.sum(1).double()
+    kept = (density * (nodes * (nodes - 1))).round().clamp(min=1)  # entries: two of each pair
+    place = ((kept + 1) // 2).long()  # of the weakest pair that is kept
+    row, column = torch.triu_indices(n, n, 1, device=adj.device)
+    strength = adj.detach().abs().flatten(1).index_select(1, row * n + column)
+    strongest = strength.topk(int(place.max()), dim=1).values
+    threshold = strongest.gather(1, place[:, None] - 1).unsqueeze(-1)  # (b, 1, 1)
+    return torch.where(adj.abs() >= threshold, adj, 0.0)

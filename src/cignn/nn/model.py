@@ -1,18 +1,10 @@
-"""`GraphModel`: what every network behind an estimator can be asked; explainers need to know only this.
-
-==========================================  =============================================================
-``network(batch, edge_weights)``            an output with ``.logits`` (b, classes)
-``network.read(batch, edge_weights)``       logits of the graphs with their edges weighted, differentiable
-``network.embed(batch, edge_weights)``      (b, n, d) embeddings of the nodes, zero at padded ones
-``network.explain(batch)``                  logits and, where the network weights edges, their weights
-==========================================  =============================================================
-"""
+"""`GraphModel`: what every network behind an estimator can be asked; explainers need to know only this."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -24,34 +16,149 @@ from cignn.nn.layers import strongest_edges
 Losses = dict[str, Tensor]
 
 
+class Output(Protocol):
+    """What a pass through a network gives at least."""
+
+    @property
+    def logits(self) -> Tensor:
+        """(b, classes)."""
+
+    @property
+    def edge_weights(self) -> Tensor | None:
+        """(b, n, n) in [0, 1], 0 where there is no edge; None where the network does not weight edges."""
+
+
 class GraphOutput(NamedTuple):
-    """What one pass gives: logits : (b, classes)."""
+    """What a pass through a network gives.
 
-    logits: Tensor
+    Parameters
+    ----------
+    logits : Tensor of shape (b, classes)
+        Class logits.
+    edge_weights : Tensor of shape (b, n, n), default=None
+        Weights in [0, 1] of the edges the network classified by, 0 where there is no edge. None where the
+        network does not weight edges.
 
-
-class Explained(NamedTuple):
-    """How a batch is classified and by which edges.
-
-    logits : (b, classes); edge_weights : in [0, 1], (b, n, n), or of each pair of nodes once, (b, pairs) in
-    the order of the upper triangle; what stands where no edge is does not matter.
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.nn import GraphOutput
+    >>> GraphOutput(torch.zeros(2, 3)).edge_weights is None
+    True
     """
 
     logits: Tensor
-    edge_weights: Tensor
+    edge_weights: Tensor | None = None
 
 
-class GraphModel(nn.Module):
-    """A network from a `GraphBatch` to class logits, with the facts of its training set as buffers.
+class GraphModel(nn.Module, ABC):
+    """A network, or several, that classify a `GraphBatch`.
 
-    ``density`` keeps only the strongest edges of its input: on a complete graph every node would otherwise
-    get nearly the same embedding. The strongest are chosen before edges are weighted.
+    Networks to be trained subclass `SingleModel`, which is one of these; an `Ensemble` is another.
+
+    Examples
+    --------
+    >>> from cignn.nn import GNN, Ensemble, GraphModel
+    >>> isinstance(GNN(3, 2), GraphModel), isinstance(Ensemble([GNN(3, 2), GNN(3, 2)]), GraphModel)
+    (True, True)
     """
 
-    feature_scale: Tensor  # (d,) what node features are divided by
-    class_weight: Tensor  # (classes,)
-    class_share: Tensor  # (classes,) of the training labels, weighted
-    label_entropy: Tensor  # () nats, of the training labels
+    def __init__(self) -> None:
+        super().__init__()
+
+    @abstractmethod
+    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Output:
+        """Classify a batch.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `read`.
+
+        Returns
+        -------
+        Output
+            Something with ``logits`` and ``edge_weights``, such as `GraphOutput`.
+        """
+
+    @abstractmethod
+    def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
+        """Return node embeddings.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `read`.
+
+        Returns
+        -------
+        Tensor of shape (b, n, d)
+            Embeddings, 0 at padded nodes.
+        """
+
+    def read(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
+        """Classify graphs with every edge multiplied by a weight; node features stay as they are.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            Usually in [0, 1]: 1 leaves an edge as it is, 0 removes it; entries without an edge are ignored.
+            Entry (i, j) weights the message from node j to node i; a network without directions takes the
+            mean of both. None reads the graphs as they are.
+
+        Returns
+        -------
+        Tensor of shape (b, classes)
+            Class logits, differentiable in ``edge_weights``.
+        """
+        return self(batch, edge_weights).logits
+
+    def networks(self) -> list[GraphModel]:
+        """Return the networks that classify together.
+
+        Returns
+        -------
+        list of GraphModel
+            The model itself, or the members of an ensemble.
+        """
+        return [self]
+
+
+class SingleModel(GraphModel):
+    """A single network with the facts of its training set as buffers.
+
+    ``fit`` fills the buffers: ``feature_scale`` (n_features,), what node features are divided by;
+    ``class_weight`` (n_classes,); ``class_share`` (n_classes,), the weighted share of each class;
+    ``label_entropy``, that of the training labels in nats.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of node features.
+    n_classes : int
+        Number of classes.
+    density : float or None, default=None
+        Share of node pairs whose edges are read, the strongest by absolute weight; None reads all. On a
+        complete graph a GNN gives every node nearly the same embedding. The edges are chosen before they are
+        weighted.
+
+    Examples
+    --------
+    >>> from cignn.nn import GNN, SingleModel
+    >>> isinstance(GNN(n_features=3, n_classes=2), SingleModel)
+    True
+    """
+
+    feature_scale: Tensor
+    class_weight: Tensor
+    class_share: Tensor
+    label_entropy: Tensor
 
     def __init__(self, n_features: int, n_classes: int, density: float | None = None) -> None:
         super().__init__()
@@ -61,87 +168,129 @@ class GraphModel(nn.Module):
         self.register_buffer("class_share", torch.full((n_classes,), 1 / n_classes))
         self.register_buffer("label_entropy", torch.tensor(float(n_classes)).log())
 
-    @abstractmethod
-    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Any:
-        """Classify a batch: something with ``.logits`` (b, classes); edge_weights as in `read`."""
-
-    def read(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Class logits (b, classes) of the graphs with every edge multiplied by its weight.
-
-        edge_weights : (b, n, n), usually in [0, 1]: 1 leaves an edge as it is, 0 removes it; what stands
-        where no edge is does not matter. Entry (i, j) weighs what goes from node j to node i; a network
-        without directions takes the mean of both. None reads the graphs as they are. Differentiable in
-        ``edge_weights``; node features stay as they are.
-        """
-        return self(batch, edge_weights).logits
-
-    @abstractmethod
-    def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Node embeddings (b, n, d) the logits are made of; edge_weights as in `read`."""
-
-    def explain(self, batch: GraphBatch) -> Explained:
-        """Classify a batch and say by which edges; for networks that weight edges while they classify."""
-        out = self(batch)
-        return Explained(out.logits, out.edge_weights)
-
     def adjacency(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """(b, n, n) the edges the network looks at, weighted."""
+        """Return the edges the network looks at, weighted.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `read`.
+
+        Returns
+        -------
+        Tensor of shape (b, n, n)
+            Signed edge weights.
+        """
         adj = batch.adj
         if self.density is not None:
-            adj = strongest_edges(adj, self.density, batch.padding, batch.threshold(self.density))
+            adj = strongest_edges(adj, self.density, batch.padding)
         return adj if edge_weights is None else adj * edge_weights
 
     def features(self, batch: GraphBatch) -> Tensor:
-        """(b, n, d) node features, each divided by its largest size in the training graphs."""
+        """Return the node features, each divided by its largest absolute value in the training graphs.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+
+        Returns
+        -------
+        Tensor of shape (b, n, n_features)
+            Scaled features.
+        """
         return batch.x / self.feature_scale
 
     def cross_entropy(self, logits: Tensor, batch: GraphBatch) -> Tensor:
-        """Cross-entropy with the labels of the batch, classes weighted."""
+        """Return the cross-entropy with the labels of the batch, classes weighted.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (b, classes)
+            Class logits.
+        batch : GraphBatch
+            Graphs with labels.
+
+        Returns
+        -------
+        Tensor of shape ()
+            Cross-entropy in nats.
+
+        References
+        ----------
+        Equation (15) of the paper.
+        """
         assert batch.y is not None
         return F.cross_entropy(logits, batch.y, self.class_weight)
 
 
-class CommitteeOutput(NamedTuple):
-    """What the members say together.
+class Ensemble(GraphModel):
+    """The mean of its members' probabilities and edge weights, steadier from seed to seed than one network.
 
-    logits : (b, classes), the logarithm of their mean probabilities; edge_weights : (b, n, n), the mean of
-    their edge weights, or None where they give none.
+    Parameters
+    ----------
+    members : iterable of GraphModel
+        The networks.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.nn import GNN, Ensemble
+    >>> batch = make_ba2motifs(4, random_state=0).batch()
+    >>> ensemble = Ensemble([GNN(batch.x.shape[-1], 2) for _ in range(3)])
+    >>> ensemble(batch).logits.shape
+    torch.Size([4, 2])
     """
-
-    logits: Tensor
-    edge_weights: Tensor | None
-
-
-class Ensemble(nn.Module):
-    """The mean of its members' probabilities and edge weights: surer, and steadier from seed to seed."""
 
     def __init__(self, members: Iterable[GraphModel]) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
 
-    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> CommitteeOutput:
-        """Classify a batch; edge_weights as in `read`."""
-        outs = [member(batch, edge_weights) for member in self.members]
-        weights = [out.edge_weights for out in outs if getattr(out, "edge_weights", None) is not None]
-        return CommitteeOutput(_together(outs), torch.stack(weights).mean(0) if weights else None)
+    def networks(self) -> list[GraphModel]:
+        """Return the members.
 
-    def explain(self, batch: GraphBatch) -> Explained:
-        """Classify a batch and say by which edges; see `GraphModel.explain`."""
-        outs = [member.explain(batch) for member in self.members]  # type: ignore[operator]
-        weights = outs[0].edge_weights.clone()
-        for out in outs[1:]:
-            weights += out.edge_weights
-        return Explained(_together(outs), weights.div_(len(outs)))
+        Returns
+        -------
+        list of GraphModel
+            The networks of the ensemble.
+        """
+        return list(self.members)  # type: ignore[arg-type]
 
-    def read(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Class logits (b, classes) of the graphs with their edges weighted; see `GraphModel.read`."""
-        return self(batch, edge_weights).logits
+    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> GraphOutput:
+        """Classify a batch.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        GraphOutput
+            The logarithm of the mean probabilities, and the mean edge weights where the members have some.
+        """
+        outputs: list[Output] = [member(batch, edge_weights) for member in self.members]
+        prob = torch.stack([torch.softmax(out.logits, 1) for out in outputs]).mean(0)
+        weights = [out.edge_weights for out in outputs if out.edge_weights is not None]
+        return GraphOutput(prob.clamp(min=1e-12).log(), torch.stack(weights).mean(0) if weights else None)
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Node embeddings of all members side by side, (b, n, members · d)."""
-        return torch.cat([member.embed(batch, edge_weights) for member in self.members], -1)  # type: ignore[operator]
+        """Return the node embeddings of all members side by side.
 
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
 
-def _together(outs: Iterable[Any]) -> Tensor:
-    """The logarithm of the members' mean probabilities."""
-    return torch.stack([torch.softmax(out.logits, 1) for out in outs]).mean(0).clamp(min=1e-12).log()
+        Returns
+        -------
+        Tensor of shape (b, n, members · d)
+            Embeddings, 0 at padded nodes.
+        """
+        return torch.cat([member.embed(batch, edge_weights) for member in self.networks()], -1)

@@ -18,7 +18,7 @@ from cignn.graphs import GraphBatch
 from cignn.information import donsker_varadhan
 from cignn.nn.classifiers import GraphNetwork
 from cignn.nn.layers import mean_readout, zero_padding
-from cignn.nn.model import GraphModel, Losses
+from cignn.nn.model import Losses, SingleModel
 
 MOMENTS = ("mean", "square")  # of Adam in the inner loop
 BETAS = (0.9, 0.999)
@@ -38,14 +38,14 @@ class SIBOutput(NamedTuple):
     subgraph: Tensor
 
 
-class SIB(GraphModel):
+class SIB(SingleModel):
     """The whole model; its discriminator is trained apart, in ``losses``."""
 
     def __init__(
         self,
         n_features: int,
         n_classes: int,
-        kind: str = "gin",
+        layer: str = "gin",
         hidden: Sequence[int] = (128, 128, 128),
         head: Sequence[int] = (64, 32),
         dropout: float = 0.5,
@@ -53,7 +53,7 @@ class SIB(GraphModel):
         discriminator_hidden: int = 64,
     ) -> None:
         super().__init__(n_features, n_classes, density)
-        self.classifier = GraphNetwork(n_features, n_classes, kind, hidden, head, "sum", dropout)
+        self.classifier = GraphNetwork(n_features, n_classes, layer, hidden, head, "sum", dropout)
         width = hidden[-1]
         self.assign = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2))
         self.discriminator = Discriminator(width, width, discriminator_hidden)

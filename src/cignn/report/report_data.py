@@ -25,7 +25,6 @@ from cignn.evaluation.findings import Audit
 from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
-from cignn.nn.model import Ensemble
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)  # of a graph's edges taken away
 
@@ -47,7 +46,7 @@ class ReportData:
 
     explanations : of g graphs, with their names, labels (y), sites (groups) and subjects (meta)
     classes : (k,) labels the model knows; class_names : label → what readers call it
-    probabilities : (g, k); member_probabilities : (m, g, k) of each member of a ensemble, or None
+    probabilities : (g, k); member_probabilities : (m, g, k) of each member of an ensemble, or None
     removal : what becomes of the decision without the heaviest edges, or None
     held_out : (g,) bool, graphs the model was not trained on, or None where that is not known; only these
         are scored. trained_on : whether the model was trained on exactly these graphs
@@ -260,12 +259,13 @@ def report_of(
 
 
 def member_probabilities(classifier: Any, graphs: GraphSet) -> np.ndarray | None:
-    """(m, g, k) what each member of a ensemble says by itself; None where there is no ensemble."""
+    """(m, g, k) what each member of an ensemble says by itself; None where there is no ensemble."""
     network = getattr(classifier, "network_", None)
-    if not isinstance(network, Ensemble):
+    members = [] if network is None else network.networks()
+    if len(members) < 2:
         return None
     said = []
-    for member in network.members:
+    for member in members:
         alone = copy.copy(classifier)
         alone.network_ = member
         said.append(alone.predict_proba(graphs))
