@@ -1,8 +1,8 @@
-"""Figures made to be published: of explanations (brain, ring, matrix, graph, molecule), scores and trainings.
+"""Figures for publication, of explanations, scores and trainings, and the HTML report.
 
-`write_report` makes one HTML file of all that `report_of` gathers from a model. Every ``draw_`` function
-takes plain data, returns a matplotlib Figure and, with ``path``, saves it; `COLUMN` and `PAGE` are the widths
-of a journal's column and page in inches.
+`write_report` writes the result of `report_of` as one HTML file. Every ``draw_`` function takes plain data,
+returns a matplotlib Figure and, with ``path``, saves it; `COLUMN` and `PAGE` are the widths of a journal's
+column and page in inches.
 """
 
 from cignn.report.comparison import draw_ablation, draw_sensitivity, draw_sites

@@ -1,4 +1,4 @@
-"""Curves: of a training, and of scores."""
+"""Curves of trainings, of explanations and of calibration."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 class Interval(NamedTuple):
-    """Lower and upper ends, of the same shape."""
+    """Lower and upper ends of intervals, arrays of the same shape."""
 
     low: np.ndarray
     high: np.ndarray
 
 
 class Calibration(NamedTuple):
-    """How often what was predicted came true.
+    """Observed frequencies of predicted probabilities.
 
-    bins : a row per bin that is not empty: predicted, the mean probability; observed, the share of y = 1; low
-    and high, its 95 % Wilson interval; n. error : the expected calibration error, |observed − predicted|
-    averaged over subjects.
+    bins : a row per non-empty bin: predicted, the mean probability; observed, the share of y = 1; low and
+    high, its 95 % Wilson interval; n. error : the expected calibration error, the mean of
+    |observed − predicted| over subjects.
     """
 
     bins: pd.DataFrame
@@ -57,10 +57,33 @@ def draw_explanation_curves(
     width: float = COLUMN,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw how often the class stays when only the share μ of heaviest edges does, a line per method.
+    """Draw how often the predicted class stays when only the share μ of top edges is kept.
 
-    curves : method → `ExplanationCurve`; or a table with the columns method, share and accuracy, whose
-    repetitions (seeds, folds) give mean and standard deviation. Methods are listed by their area, best first.
+    Parameters
+    ----------
+    curves : DataFrame or mapping of str to ExplanationCurve
+        A curve per method; or a table with the columns method, share and accuracy, whose repetitions (seeds,
+        folds) give mean and standard deviation. Methods are listed by area, largest first.
+    title : str, default=None
+        Title of the figure.
+    width : float, default=3.5
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.report import draw_explanation_curves
+    >>> curves = pd.DataFrame({"method": "CI-GNN", "share": [0.1, 0.5, 1.0], "accuracy": [0.7, 0.9, 1.0]})
+    >>> figure = draw_explanation_curves(curves)
+    >>> len(figure.axes)
+    1
     """
     if isinstance(curves, Mapping):
         parts = [
@@ -114,16 +137,45 @@ def draw_explanation_curves(
 def draw_removal_curve(
     curve: RemovalCurve, *, title: str | None = None, width: float = COLUMN, path: str | Path | None = None
 ) -> Figure:
-    """Draw what is left of the decision when edges go: the heaviest first, beside as many drawn by chance."""
+    """Draw the decision after edges were removed: the top edges, and as many random ones.
+
+    Parameters
+    ----------
+    curve : RemovalCurve
+        Result of `cignn.evaluation.removal_curve`.
+    title : str, default=None
+        Title of the figure.
+    width : float, default=3.5
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.evaluation import RemovalCurve
+    >>> from cignn.report import draw_removal_curve
+    >>> curve = RemovalCurve(np.array([0.0, 0.5]), *np.array([[1, 0.5], [0.9, 0.5], [1, 0.9], [0.9, 0.8]]))
+    >>> figure = draw_removal_curve(curve)
+    >>> len(figure.axes)
+    2
+    """
     with house_style():
         figure = new_figure(width, width * 0.5)
         left, right = figure.subplots(1, 2, sharex=True)
-        for ax, chance, first, name in (
+        for ax, random, top, name in (
             (left, curve.random_accuracy, curve.accuracy, "class unchanged"),
             (right, curve.random_probability, curve.probability, "probability of the class"),
         ):
-            ax.plot(curve.shares, chance, color=QUIET, ls="--", marker="s", ms=2.6, lw=1, label="by chance")
-            ax.plot(curve.shares, first, color=PALETTE[5], marker="o", ms=3, lw=1.2, label="heaviest first")
+            ax.plot(
+                curve.shares, random, color=QUIET, ls="--", marker="s", ms=2.6, lw=1, label="random edges"
+            )
+            ax.plot(curve.shares, top, color=PALETTE[5], marker="o", ms=3, lw=1.2, label="top edges first")
             ax.set_title(name, fontsize=7, loc="left")
             ax.set_xlabel("share of edges removed")
             ax.set_ylim(-0.03, 1.03)
@@ -141,24 +193,39 @@ def draw_calibration(
     width: float = COLUMN,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw how often what was predicted came true: observed share against predicted probability, per method.
+    """Draw the calibration of each method: observed frequency against predicted probability.
 
-    predictions : a row per subject with the columns y (True or 1 for the class the probability is of),
-    probability and, where there are several, method. n_bins : equally wide; empty ones have no point. The
-    legend names the expected calibration error; below, how many subjects were given each probability.
+    The legend shows the expected calibration error; below is a histogram of the probabilities.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        A row per subject with the columns y (1 or True for the class of the probability), probability and,
+        for several methods, method.
+    n_bins : int, default=10
+        Number of bins of equal width; empty ones have no point.
+    title : str, default=None
+        Title of the figure.
+    width : float, default=3.5
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.report import draw_calibration
+    >>> predictions = pd.DataFrame({"y": [0, 0, 1, 1], "probability": [0.1, 0.4, 0.6, 0.9]})
+    >>> figure = draw_calibration(predictions)
+    >>> len(figure.axes)
+    2
     """
-    need_columns(predictions, ["y", "probability"], "the table of predictions")
-    if "method" not in predictions:
-        predictions = predictions.assign(method="")
-    y, p = predictions["y"], predictions["probability"].to_numpy(float)
-    if not set(pd.unique(y)) <= {0, 1}:
-        raise ValueError(
-            f"y must hold 0 and 1 (or False and True), got {', '.join(map(str, pd.unique(y)[:5]))}."
-        )
-    if not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"probability must lie in [0, 1], got {np.nanmin(p):g} to {np.nanmax(p):g}.")
-    if n_bins < 2:
-        raise ValueError(f"n_bins must be at least 2, got {n_bins}.")
+    predictions = _checked_predictions(predictions, n_bins)
     with house_style():
         figure = new_figure(width, width * 1.05)
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.2, 1])
@@ -192,8 +259,23 @@ def draw_calibration(
         return save(figure, path)
 
 
+def _checked_predictions(predictions: pd.DataFrame, n_bins: int) -> pd.DataFrame:
+    """The table with a column method; refuse labels, probabilities and bins out of range."""
+    need_columns(predictions, ["y", "probability"], "the table of predictions")
+    y, p = predictions["y"], predictions["probability"].to_numpy(float)
+    if not set(pd.unique(y)) <= {0, 1}:
+        raise ValueError(
+            f"y must hold 0 and 1 (or False and True), got {', '.join(map(str, pd.unique(y)[:5]))}."
+        )
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"probability must lie in [0, 1], got {np.nanmin(p):g} to {np.nanmax(p):g}.")
+    if n_bins < 2:
+        raise ValueError(f"n_bins must be at least 2, got {n_bins}.")
+    return predictions if "method" in predictions else predictions.assign(method="")
+
+
 def calibration(y: np.ndarray, probability: np.ndarray, n_bins: int = 10) -> Calibration:
-    """Compare (n,) probabilities with the (n,) labels 0 and 1 they are of, in equally wide bins."""
+    """Compare (n,) probabilities with (n,) labels 0 and 1, in bins of equal width."""
     chances = np.stack([1 - probability, probability], axis=1)
     table = calibration_curve(y.astype(int), chances, np.array([0, 1]), n_bins)
     table = table.rename(columns={"probability": "predicted", "frequency": "observed", "count": "n"})
@@ -228,11 +310,11 @@ TERM_NAMES = {
     "features": "reconstruction of features",
     "adjacency": "reconstruction of edges",
     "loss": "sum of weighted terms",
-    "edges": "price of edges",
-    "rest": "class in the rest",
-    "skipped_terms": "terms left out of a step",
+    "edges": "sparsity of edges",
+    "rest": "class from the other edges",
+    "skipped_terms": "terms skipped in a step",
     "validation_loss": "validation cross-entropy",
-    "validation_price": "validation price of edges",
+    "validation_price": "validation sparsity",
 }
 VALIDATION = "validation_"
 
@@ -245,31 +327,40 @@ def draw_history(
     width: float = PAGE,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw a training: one panel per loss term and per validation score, the chosen epoch marked.
+    """Draw a training: one panel per loss term and per validation score.
 
     Parameters
     ----------
-    history : ``classifier.history_``, one row per epoch: epoch, stage, every named term, validation_…; the
-        members of a ensemble (column member) are drawn over each other
-    best_epoch : ``classifier.best_epoch_``, the epoch whose weights were kept; one per member of a ensemble
-    columns : panels in a row; by default as many as the width has room for
-    width : inches
-    path : where to save it; .pdf, .svg, .png …, or no ending for .pdf and .png
+    history : DataFrame
+        ``classifier.history_``, one row per epoch: epoch, stage, every named term, validation_…. The members
+        of an ensemble (column member) are drawn in the same panels.
+    best_epoch : int or sequence of int, default=None
+        ``classifier.best_epoch_``, the epoch whose weights were kept, which is marked; one per member of an
+        ensemble.
+    columns : int, default=None
+        Panels in a row. By default as many as fit.
+    width : float, default=7.2
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.report import draw_history
+    >>> history = pd.DataFrame({"epoch": [0, 1], "loss": [1.0, 0.5], "validation_accuracy": [0.6, 0.8]})
+    >>> figure = draw_history(history, best_epoch=1)
+    >>> len(figure.axes)
+    2
     """
     from matplotlib.ticker import MaxNLocator
 
-    need_columns(history, ["epoch"], "the history")
-    measured = history.select_dtypes("number").columns
-    scores = [name for name in measured if str(name).startswith(VALIDATION)]
-    terms = [name for name in measured if name not in NOT_TERMS and name not in scores]
-    panels = [name for name in scores + terms if history[name].notna().any()]
-    for name in ("validation_price", "skipped_terms"):  # of a classifier or a training that has none
-        if name in panels and not history[name].any():
-            panels.remove(name)
-    if not panels:
-        raise ValueError(
-            "the history has no loss term and no validation score; pass a classifier's history_."
-        )
+    panels = _history_panels(history)
     members = [table for _, table in history.groupby("member")] if "member" in history else [history]
     chosen = [] if best_epoch is None else np.atleast_1d(np.asarray(best_epoch)).astype(int).tolist()
     if len(chosen) not in (0, len(members)):
@@ -286,17 +377,10 @@ def draw_history(
             ax.set_title(TERM_NAMES.get(str(name), readable(name)), loc="left", fontsize=7)
             for member, table in enumerate(members):
                 seen = table[table[name].notna()]
-                one = "o" if len(seen) == 1 else None  # a line needs two epochs
-                ax.plot(
-                    seen["epoch"],
-                    seen[name],
-                    color=PALETTE[member % len(PALETTE)],
-                    marker=one,
-                    ms=2.5,
-                    ls=DASHES[member // len(PALETTE) % len(DASHES)],
-                    lw=0.9,
-                    label=f"member {member}",
-                )
+                look: dict[str, Any] = {"color": PALETTE[member % len(PALETTE)], "lw": 0.9, "ms": 2.5}
+                look["ls"] = DASHES[member // len(PALETTE) % len(DASHES)]
+                look["marker"] = "o" if len(seen) == 1 else None  # a line needs two epochs
+                ax.plot(seen["epoch"], seen[name], label=f"member {member}", **look)
                 if chosen:
                     _mark(ax, seen, name, chosen[member], alone=len(members) == 1)
             _draw_stages(ax, members[0], first=i == 0)
@@ -309,6 +393,23 @@ def draw_history(
         kept = ", ".join(map(str, chosen))
         figure.supxlabel(f"epoch (kept: {kept})" if chosen else "epoch", fontsize=7)
         return save(figure, path)
+
+
+def _history_panels(history: pd.DataFrame) -> list[str]:
+    """Columns that are drawn: validation scores, then loss terms."""
+    need_columns(history, ["epoch"], "the history")
+    measured = history.select_dtypes("number").columns
+    scores = [name for name in measured if str(name).startswith(VALIDATION)]
+    terms = [name for name in measured if name not in NOT_TERMS and name not in scores]
+    panels = [name for name in scores + terms if history[name].notna().any()]
+    for name in ("validation_price", "skipped_terms"):  # 0 throughout for most classifiers
+        if name in panels and not history[name].any():
+            panels.remove(name)
+    if not panels:
+        raise ValueError(
+            "the history has no loss term and no validation score; pass a classifier's history_."
+        )
+    return panels
 
 
 def _mark(ax: Axes, seen: pd.DataFrame, name: str, epoch: int, alone: bool) -> None:
