@@ -18,7 +18,7 @@ from cignn.connectome.saving import loaded_steps, saved_steps
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.ci_gnn import CIGNNClassifier
-from cignn.estimators.classifier import GraphClassifier, words
+from cignn.estimators.classifier import GraphClassifier, read_fingerprints
 from cignn.estimators.persistence import (
     PREPARATION,
     REFERENCE,
@@ -272,7 +272,7 @@ class CohortClassifier(Pipeline):
         arrays = {name: value.numpy() for name, value in read_weights(saved, REFERENCE).items()}
         try:
             steps = loaded_steps(content["steps"], arrays, classifier.n_nodes_ or 0)
-            subjects = None if content["subjects"] is None else words(content["subjects"])
+            subjects = None if content["subjects"] is None else read_fingerprints(content["subjects"])
         except Exception as error:  # whatever comes of plain data of another shape
             raise ModelError(f"{file} is damaged ({first_line(error)}); save the model again.") from None
         model = cls([*steps, ("classifier", classifier)])
