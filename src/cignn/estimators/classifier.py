@@ -261,7 +261,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         path : str or Path
             The folder; made if missing.
         notes : mapping of str to str, default=None
-            Texts to keep beside the model by their file names, such as ``settings.toml``.
+            Text to keep beside the model, as ``{"settings.toml": text}``.
         """
         self._check_is_fitted()
         write_folder(path, self._config(), self._files(), notes)

@@ -256,7 +256,7 @@ class CohortClassifier(Pipeline):
         path : str or Path
             The folder; made where it is missing. A model that is there is replaced, whole or not at all.
         notes : mapping of str to str, default=None
-            Texts to keep beside the model by their file names, such as ``settings.toml``.
+            Text to keep beside the model, as ``{"settings.toml": text}``.
         """
         classifier = self.classifier_
         steps, arrays = saved_steps(step for _, step in self.steps[:-1])

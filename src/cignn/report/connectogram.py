@@ -137,7 +137,13 @@ def ring(systems: np.ndarray | None, n_nodes: int) -> np.ndarray:
 
 
 def _draw_curves(
-    ax: Axes, ex: Explanation, angle: np.ndarray, shades: Any, norm: Normalize, signed: bool, width: float
+    ax: Axes,
+    ex: Explanation,
+    angle: np.ndarray,
+    shades: np.ndarray,
+    norm: Normalize,
+    signed: bool,
+    width: float,
 ) -> None:
     """Edges as curves bent towards the centre, more so between distant nodes."""
     from matplotlib.collections import LineCollection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -92,7 +92,7 @@ class MethodTable(NamedTuple):
     rows: dict[str, dict[str, Score]]
     failed: dict[str, int]
     done: dict[str, int]
-    positive: Any = None
+    positive: object = None
 
     @property
     def complete(self) -> bool:

@@ -31,7 +31,7 @@ class Viewer {
     const controls = element("div", { class: "controls" }, element("div", {}, element("label", { for: `${id}-slider` }, "Edges shown"), this.slider, this.output));
     if (REPORT.systems.length && this.nodes.system) controls.append(this.systemFilter());
     this.names = element("input", { type: "checkbox", checked: true, onchange: () => this.draw() });
-    const names = element("label", {}, this.names, "names of the nodes with most edges");
+    const names = element("label", {}, this.names, "names of hub nodes");
     controls.append(element("div", { class: "chips no-print" }, names));
     if (REPORT.weighted) {
       controls.append(element("p", { class: "legend" }, key("plus", `positive ${REPORT.strength}`), key("minus", "negative")));
