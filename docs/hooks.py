@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import command_pages
+import gallery_pages
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 from validate_docstrings import exported
@@ -21,8 +22,8 @@ NOT_PROSE = re.compile(r"(<(h[1-6]|a|pre)\b.*?</\2>)", re.S)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the page that is made from the commands."""
-    for path, content in command_pages.pages().items():
+    """Add the pages that are made from the commands and the examples."""
+    for path, content in (command_pages.pages() | gallery_pages.pages()).items():
         files.append(File.generated(config, path, content=content))
     return files
 

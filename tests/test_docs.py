@@ -1,4 +1,4 @@
-"""Every block of Python and every command on a page of the docs runs, one after the other, on made-up data.
+"""Every block of Python, every command on a page of the docs and every example runs, on made-up data.
 
 What runs is what the page says. The fixtures make it quick: small data where the page speaks of the reader's,
 few epochs where it trains, one process where it asks for more.
@@ -6,10 +6,13 @@ few epochs where it trains, one process where it asks for more.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -193,6 +196,52 @@ AFTERWARDS: dict[str, Callable[[dict[str, Any]], None]] = {
     "command-line.md": after_commands,
     "paper.md": after_paper,
 }
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+IN_PROCESS = [script for script in EXAMPLES if script.stem != "dask_cluster"]
+LEAVES = {"own_cohort": "report.html", "saved_model": "model", "dask_cluster": "cluster_results"}
+
+
+def shortened(script: Path) -> str:
+    """An example with one epoch where it has several: what is tested is that it runs."""
+    return re.sub(r'(epochs"?(?:=|: ))\d+', r"\g<1>1", script.read_text("utf-8"))
+
+
+def check_what_is_left(script: Path, folder: Path) -> None:
+    left = [LEAVES[script.stem]] if script.stem in LEAVES else []
+    if (ROOT / "docs" / "images" / "examples" / f"{script.stem}.png").exists():
+        left.append(f"{script.stem}.png")
+    assert all((folder / name).exists() for name in left)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("script", IN_PROCESS, ids=lambda script: script.stem)
+def test_the_example_runs(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [script.name])
+    exec(compile(shortened(script), str(script), "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out
+    check_what_is_left(script, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_example_of_a_cluster_runs(tmp_path: Path) -> None:
+    """In a process of its own: its workers import the script."""
+    script = tmp_path / "dask_cluster.py"
+    script.write_text(shortened(ROOT / "examples" / script.name), "utf-8")
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "9 tasks" in done.stdout, done.stderr
+    check_what_is_left(script, tmp_path)
+
+
+def test_every_example_is_in_the_gallery() -> None:
+    gallery = (ROOT / "docs" / "gallery_pages.py").read_text("utf-8")
+    for script in EXAMPLES:
+        assert f'"{script.stem}"' in gallery
+        assert (ast.get_docstring(ast.parse(script.read_text("utf-8"))) or "").count("\n") >= 3
 
 
 def test_every_block_says_what_it_is() -> None:

@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from cignn import report
 from cignn.evaluation import classification_scores, critical_difference
 from cignn.evaluation.faithfulness import ExplanationCurve, RemovalCurve
-from cignn.report.comparison import cliques, stars
 from cignn.report.curves import calibration, wilson
+from cignn.report.ranks import cliques, stars
 from drawings import axes_of, by_gid, explanation, legend_words, texts
 
 pytestmark = pytest.mark.medium

@@ -72,34 +72,69 @@ def load_abide(
 
     Parameters
     ----------
-    path : the folder, or the .npz file
-    download : fetch what is not there yet
-    selection : None takes everyone. "paper" leaves out three patients of CMU to give the paper's 528
-        patients and 571 controls (it does not say which; see `NOT_IN_PAPER`). "paper-balanced" leaves out
-        35 female controls too, drawn by ``random_state``: 528 and 536. "quality" keeps those whom no
-        rater of PCP failed
-    atlas : aal, cc200, cc400, dosenbach160, ez, ho or tt; names, coordinates and systems are known for aal
-    pipeline, filtered, global_signal : what to download: dparsf, cpac, css or niak; with band-pass filter
-        (0.01–0.1 Hz); with global signal regression
-    merge_sites : count the two samples of LEUVEN, UCLA and UM as one site each: 17 sites, as in the paper,
-        instead of 20
-    phenotype : the phenotype table, where it lies elsewhere
-    columns : further columns of the phenotype table to keep as covariates, for instance ``["FIQ"]``
-    random_state : draws the controls that "paper-balanced" leaves out
-    n_jobs, verbose : files read at once; 1 shows a progress bar
-    constant_rois : in 47 of 1102 subjects (mostly CMU, SBL and PITT, where the field of view is cut) some
-        ROIs have no signal. "zero", the default here, keeps these subjects: the series becomes 0 and
-        `Connectivity` gives the ROI no connections. "drop_subject", "drop_roi"
-        and "raise" as at `check_cohort`
-    **checks : the other options of `check_cohort`. Three pairs of subjects have practically the same scan,
-        two of them with opposite labels (KKI_0050805 and KKI_0050808, UM_1_0050279 and UM_1_0050286,
-        Yale_0050578 and Yale_0050602; AAL series of DPARSF): they are named in a warning and kept, and
-        ``near_duplicates="drop_subject"`` leaves all six out
+    path : str or Path
+        The folder, or the .npz file.
+    download : bool, default=False
+        Whether to fetch what is not there yet.
+    selection : {None, "paper", "paper-balanced", "quality"}, default=None
+        None takes everyone. "paper" leaves out three patients of CMU to give the paper's 528 patients and 571
+        controls (it does not say which three). "paper-balanced" leaves out 35 female controls too, drawn by
+        ``random_state``: 528 and 536. "quality" keeps those whom no rater of PCP failed.
+    atlas : str, default="aal"
+        One of aal, cc200, cc400, dosenbach160, ez, ho and tt; names, coordinates and systems are known for
+        aal.
+    pipeline : {"dparsf", "cpac", "css", "niak"}, default="dparsf"
+        Which preprocessing to download.
+    filtered : bool, default=True
+        Whether to download series with a band-pass filter (0.01–0.1 Hz).
+    global_signal : bool, default=True
+        Whether to download series with global signal regression.
+    merge_sites : bool, default=False
+        Whether to count the two samples of LEUVEN, UCLA and UM as one site each: 17 sites, as in the paper,
+        instead of 20.
+    phenotype : str or Path, default=None
+        The phenotype table, where it lies elsewhere.
+    columns : sequence of str, default=()
+        Further columns of the phenotype table to keep as covariates, for instance ``["FIQ"]``.
+    random_state : int, Generator or None, default=0
+        Draws the controls that "paper-balanced" leaves out.
+    n_jobs : int, default=None
+        Number of files read at once; by default as many as there are processors.
+    verbose : int, default=0
+        1 shows a progress bar.
+    constant_rois : {"zero", "drop_subject", "drop_roi", "raise"}, default="zero"
+        In 47 of 1102 subjects (mostly CMU, SBL and PITT, where the field of view is cut) some ROIs have no
+        signal. "zero" keeps these subjects: the series becomes 0 and `cignn.connectome.Connectivity` gives
+        the ROI no connections. The others are described at `check_cohort`.
+    **checks : str or int
+        The other options of `check_cohort`. Three pairs of subjects have practically the same scan, two of
+        them with opposite labels (KKI_0050805 and KKI_0050808, UM_1_0050279 and UM_1_0050286, Yale_0050578
+        and Yale_0050602; AAL series of DPARSF): they are named in a warning and kept, and
+        ``near_duplicates="drop_subject"`` leaves all six out.
 
     Returns
     -------
-    Cohort with y 1 for ASD and 0 for TD, sites, subjects named by their file id, and the covariates age, sex
-    and mean_fd.
+    Cohort
+        The subjects, named by their file id, with y 1 for ASD and 0 for TD, sites and the covariates age, sex
+        and mean_fd. ``exclusions`` says who was left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from cignn.datasets import load_abide
+    >>> rng = np.random.default_rng(0)
+    >>> with tempfile.TemporaryDirectory() as name:  # in the layout of PCP
+    ...     folder = Path(name)
+    ...     for code in ("NYU_0050001", "NYU_0050002"):
+    ...         np.savetxt(folder / f"{code}_rois_aal.1D", rng.normal(size=(80, 116)))
+    ...     table = "SUB_ID,DX_GROUP,SITE_ID\\n50001,1,NYU\\n50002,2,NYU\\n"
+    ...     _ = (folder / "Phenotypic_V1_0b_preprocessed1.csv").write_text(table)
+    ...     cohort = load_abide(folder)
+    >>> cohort.subjects.tolist(), cohort.y.tolist()
+    (['NYU_0050001', 'NYU_0050002'], [1, 0])
+    >>> cohort = load_abide("abide", download=True)  # doctest: +SKIP
     """
     rules = checks_from({"constant_rois": constant_rois, "one_class": "keep"} | checks)
     if selection not in SELECTIONS:

@@ -45,8 +45,25 @@ SYSTEM_NAMES = {
 class Atlas:
     """The regions of a parcellation, in the order of a cohort's columns.
 
-    names : (R,) one name per region. coordinates : (R, 3) centres in MNI millimetres, or None.
-    systems : (R,) functional system of each region, or None. colours : system → "#rrggbb", maybe empty.
+    Parameters
+    ----------
+    names : list of R str
+        Names of the regions, all different.
+    coordinates : ndarray of shape (R, 3), default=None
+        Centres of the regions in MNI millimetres.
+    systems : ndarray of shape (R,), default=None
+        Functional system of each region.
+    colours : dict, default={}
+        Colour of each system, "#rrggbb".
+
+    Examples
+    --------
+    >>> from cignn.datasets import Atlas
+    >>> atlas = Atlas(["left", "right", "middle"], systems=["A", "A", "B"])
+    >>> atlas
+    Atlas(3 regions, 2 systems)
+    >>> atlas[[2, 0]].names
+    ['middle', 'left']
     """
 
     names: list[str]
@@ -60,14 +77,14 @@ class Atlas:
         if twice:
             raise ValueError(f"atlas names must differ, got {', '.join(twice[:5])} more than once.")
         object.__setattr__(self, "names", names)
-        for name, kind, shape in (("coordinates", float, (len(names), 3)), ("systems", str, (len(names),))):
+        for name, dtype, shape in (("coordinates", float, (len(names), 3)), ("systems", str, (len(names),))):
             value = getattr(self, name)
             if value is None:
                 continue
-            array = np.asarray(value, kind)
+            array = np.asarray(value, dtype)
             if array.shape != shape:
                 raise ValueError(f"atlas {name} must have shape {shape}, got {array.shape}.")
-            if kind is float and np.isinf(array).any():
+            if dtype is float and np.isinf(array).any():
                 raise ValueError(f"atlas {name} must be finite, got infinite ones.")
             object.__setattr__(self, name, array)
 
@@ -96,10 +113,19 @@ class Atlas:
     def from_table(cls, table: str | Path | pd.DataFrame, colours: dict[str, str] | None = None) -> Atlas:
         """Make an atlas from a table with one row per region, in the order of the cohort's columns.
 
-        table : a .csv, .tsv or .txt file or a DataFrame with the column ``name`` and, where known, ``x``,
-        ``y``, ``z`` (MNI millimetres) and ``system``; further columns are ignored. A region whose ``system``
-        is left empty is of the system "none". colours : system → "#rrggbb"; the nine systems of `SYSTEMS`
-        have theirs.
+        Parameters
+        ----------
+        table : str, Path or DataFrame
+            A .csv, .tsv or .txt file or a DataFrame with the column ``name`` and, where known, ``x``, ``y``,
+            ``z`` (MNI millimetres) and ``system``; further columns are ignored. A region without a
+            ``system`` belongs to the system "none".
+        colours : dict, default=None
+            Colour of each system, "#rrggbb"; by default the nine systems of `aal116` have theirs.
+
+        Returns
+        -------
+        Atlas
+            The regions in the order of the rows.
         """
         source = "the atlas table" if isinstance(table, pd.DataFrame) else str(table)
         if not isinstance(table, pd.DataFrame):
@@ -129,16 +155,26 @@ class Atlas:
     def from_labels(cls, labels: Any, names: Sequence[str] | None = None) -> Atlas:
         """Make an atlas from a label volume: its regions in ascending order of their labels, 0 left out.
 
-        labels : a NIfTI file or a nibabel image whose voxels are whole numbers; the coordinates are the
-        centroids of the labels in its space. names : one per label; by default "label-<number>".
+        Parameters
+        ----------
+        labels : str, Path or nibabel image
+            A NIfTI file or image whose voxels are whole numbers; the coordinates are the centroids of the
+            labels in its space.
+        names : sequence of str, default=None
+            One name per label; by default "label-<number>".
+
+        Returns
+        -------
+        Atlas
+            The regions, without systems.
         """
         import nibabel
 
         image: Any = nibabel.load(labels) if isinstance(labels, (str, Path)) else labels
         volume = np.asarray(image.dataobj).squeeze()
         if volume.ndim != 3 or not np.array_equal(volume, np.round(volume)):
-            kind = f"{volume.ndim}-D {volume.dtype} values"
-            raise ValueError(f"a label volume must hold whole numbers in three dimensions, got {kind}.")
+            got = f"{volume.ndim}-D {volume.dtype} values"
+            raise ValueError(f"a label volume must hold whole numbers in three dimensions, got {got}.")
         inside = np.argwhere(volume != 0)
         found, region = np.unique(volume[tuple(inside.T)].astype(int), return_inverse=True)
         if not len(found):
@@ -156,6 +192,20 @@ def aal116() -> Atlas:
     The systems are VN, SMN, DAN, VAN, LIN, FPN, DMN (largest overlap with the Yeo-7 networks), CBL
     (cerebellum and vermis) and SBN (caudate, putamen, pallidum, thalamus, hippocampus, amygdala), in the
     colours of the paper's figures.
+
+    Returns
+    -------
+    Atlas
+        The 116 regions in AAL's order.
+
+    Examples
+    --------
+    >>> from cignn.datasets import aal116
+    >>> atlas = aal116()
+    >>> atlas
+    Atlas(116 regions, 9 systems, with coordinates)
+    >>> atlas.names[0], str(atlas.systems[0])
+    ('Precentral_L', 'SMN')
     """
     table = resources.files("cignn.datasets") / "data" / "aal116.csv"
     with resources.as_file(table) as path:

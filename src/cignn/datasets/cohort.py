@@ -14,6 +14,7 @@ import pandas as pd
 from cignn._arrays import digest
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
+from cignn.datasets.labels import as_sites
 from cignn.datasets.series import SeriesStack, as_float32
 from cignn.datasets.tables import check_finite_column, repeated
 from cignn.graphs.storage import positions
@@ -74,11 +75,11 @@ class Cohort:
     sites : array-like of shape (n,), default=None
         Where each subject was scanned. None or NaN among them becomes "n/a".
     subjects : array-like of shape (n,), default=None
-        Ids; by default "sub-0001", "sub-0002", …
+        Ids; by default "sub-0001", "sub-0002" and so on.
     covariates : DataFrame or dict of columns with n rows, default=None
         For instance "age", "sex" and "mean_fd".
     roi_names : sequence of R str, default=None
-        Names of the ROIs; by default the atlas's, or "ROI-001", "ROI-002", …
+        Names of the ROIs; by default the atlas's, or "ROI-001", "ROI-002" and so on.
     atlas : Atlas, default=None
         Names, coordinates and systems of the R regions, in their order or with their names.
     edge_truth : array-like of shape (R, R), default=None
@@ -132,7 +133,7 @@ class Cohort:
         self.matrices = None if matrices is None else _as_matrices(matrices)
         n = len(self)
         self.y = None if y is None else np.array(y)  # a copy: pandas hands out read-only arrays
-        self.sites = None if sites is None else _as_sites(sites)
+        self.sites = None if sites is None else as_sites(sites)
         named = [f"sub-{i:04d}" for i in range(1, n + 1)] if subjects is None else [str(s) for s in subjects]
         self.subjects = np.array(named, dtype=str)
         for name, column in (("y", self.y), ("sites", self.sites), ("subjects", self.subjects)):
@@ -333,23 +334,23 @@ class Cohort:
 
     # ------------------------------------------------------------- reading as a whole
 
-    def summary(self, groups: dict[Any, str] | None = None) -> pd.DataFrame:
+    def summary(self, class_names: dict[Any, str] | None = None) -> pd.DataFrame:
         """Return the demographic table: size, age (mean ± std) and sex of each class, over all and per site.
 
         Parameters
         ----------
-        groups : dict, default=None
+        class_names : dict, default=None
             Name of each label's class, for instance ``{0: "TD", 1: "ASD"}``; by default the label.
 
         Returns
         -------
         DataFrame
-            Rows are (site, group), the whole cohort first under the site "all"; the columns are "subjects"
+            Rows are (site, class), the whole cohort first under the site "all"; the columns are "subjects"
             and, where the covariates exist, "age", "sex (M/F)" and "mean FD".
         """
         from cignn.datasets.participants import demographic_table
 
-        return demographic_table(self, groups or {})
+        return demographic_table(self, class_names or {})
 
     def digest(self) -> str:
         """Return a fingerprint of the subjects and their data.
@@ -409,19 +410,6 @@ def _as_matrices(matrices: Any) -> np.ndarray:
         stacked = stacked.copy()
         stacked[:, own, own] = np.where(infinite, 0, stacked[:, own, own])
     return stacked
-
-
-def _as_sites(sites: Any) -> np.ndarray:
-    """A copy in which a missing site is a word, so that sites can be sorted and counted."""
-    column = np.array(sites, object)  # else NaN among words would be one of them
-    if column.ndim != 1 or not pd.isna(column).any():
-        return np.array(sites)
-    return np.array(["n/a" if pd.isna(site) else _word(site) for site in column.tolist()])
-
-
-def _word(site: Any) -> str:
-    """A site as text; 2.0, which stands beside NaN, is 2."""
-    return str(int(site)) if isinstance(site, float) and site.is_integer() else str(site)
 
 
 def _as_table(covariates: Any, subjects: np.ndarray) -> pd.DataFrame:

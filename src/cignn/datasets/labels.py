@@ -24,6 +24,19 @@ def without_label(y: Any) -> np.ndarray:
     return (words.isna() | texts.str.lower().isin(MISSING) | numbers.isin(NO_VALUES)).to_numpy()
 
 
+def as_sites(sites: Any) -> np.ndarray:
+    """A copy in which a missing site is a word, so that sites can be sorted and counted."""
+    column = np.array(sites, object)  # else NaN among words would be one of them
+    if column.ndim != 1 or not pd.isna(column).any():
+        return np.array(sites)
+    return np.array(["n/a" if pd.isna(site) else _word(site) for site in column.tolist()])
+
+
+def _word(site: Any) -> str:
+    """A site as text; 2.0, which stands beside NaN, is 2."""
+    return str(int(site)) if isinstance(site, float) and site.is_integer() else str(site)
+
+
 def without_site(sites: Any, n: int) -> np.ndarray:
     """(n,) True where a subject's site says nothing; everywhere where there are no sites."""
     if sites is None:

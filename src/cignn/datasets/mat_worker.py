@@ -1,7 +1,7 @@
-"""Reads .mat files for another process, so that what kills SciPy kills nothing else.
+"""Reads .mat files in a process of its own: a damaged file may crash SciPy's reader.
 
-Run by its path, it imports nothing of the package: one path per line comes in, as JSON, and of every file go
-out one line of JSON and the bytes of its array.
+A module of its own because `mat_files` runs it by its path, without importing the package, which would take
+seconds: one path per line comes in, as JSON; one line of JSON and the bytes of the array go out for each.
 """
 
 from __future__ import annotations

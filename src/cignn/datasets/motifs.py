@@ -51,12 +51,22 @@ def make_ba2motifs(n_graphs: int = 1000, *, random_state: RandomState = None) ->
 
     Parameters
     ----------
-    n_graphs : at least 2
-    random_state : None, int, RandomState or Generator; the same number gives the same graphs
+    n_graphs : int, default=1000
+        Number of graphs, at least 2.
+    random_state : int, RandomState, Generator or None, default=None
+        The same number gives the same graphs.
 
     Returns
     -------
-    GraphSet of 25-node graphs with ``y`` (n_graphs,) and ``edge_truth`` (n_graphs, 25, 25): 5 or 6 edges.
+    GraphSet
+        Graphs of 25 nodes with ``y`` (n_graphs,) and ``edge_truth`` (n_graphs, 25, 25): 5 or 6 edges.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> graphs = make_ba2motifs(10, random_state=0)
+    >>> len(graphs), graphs.n_nodes[0].item(), sorted(graphs.y.tolist())
+    (10, 25, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
     """
     if n_graphs < 2:
         raise ValueError(f"n_graphs must be at least 2, one for each class, got {n_graphs}.")
@@ -80,15 +90,28 @@ def make_spurious_motifs(
 
     Parameters
     ----------
-    n_graphs : training and test graphs together; labels are equally frequent in both
-    bias : in [1/3, 1]; 1/3 is no bias
-    test_fraction : in [0, 1), share of test graphs
-    random_state : None, int, RandomState or Generator; the same number gives the same graphs
+    n_graphs : int, default=3000
+        Number of training and test graphs together; labels are equally frequent in both.
+    bias : float, default=0.9
+        Probability of the label's own base in training graphs, in [1/3, 1]; 1/3 is no bias.
+    test_fraction : float, default=0.2
+        Share of test graphs, in [0, 1).
+    random_state : int, RandomState, Generator or None, default=None
+        The same number gives the same graphs.
 
     Returns
     -------
-    GraphSet with ``y`` (n_graphs,), ``edge_truth``, a constant feature 1, ``groups`` "train" or "test" and
-    ``meta["base"]`` "tree", "ladder" or "wheel", each (n_graphs,).
+    GraphSet
+        Graphs with ``y`` (n_graphs,), ``edge_truth``, a constant feature 1, ``groups`` "train" or "test" and
+        ``meta["base"]`` "tree", "ladder" or "wheel", each (n_graphs,).
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_spurious_motifs
+    >>> graphs = make_spurious_motifs(30, bias=1.0, random_state=0)
+    >>> train = graphs[graphs.groups == "train"]
+    >>> len(train), set(train.meta["base"][train.y == 2].tolist())
+    (24, {'wheel'})
     """
     if not 1 / 3 - 1e-6 <= bias <= 1:  # a third may come rounded
         raise ValueError(f"bias must lie in [1/3, 1], got {bias}.")
@@ -98,9 +121,9 @@ def make_spurious_motifs(
     y, test = order % len(MOTIFS), order < n_test
     chance = np.where(test, 1 / 3, bias)
     other = (y + rng.integers(1, len(BASES), n_graphs)) % len(BASES)
-    kinds = [BASES[i] for i in np.where(rng.random(n_graphs) < chance, y, other)]
+    names = [BASES[i] for i in np.where(rng.random(n_graphs) < chance, y, other)]
     sizes = rng.integers(_BASE_SIZES[0], _BASE_SIZES[1] + 1, n_graphs)
-    bases = [_base(kind, int(size)) for kind, size in zip(kinds, sizes, strict=True)]
+    bases = [_base(name, int(size)) for name, size in zip(names, sizes, strict=True)]
     return _attach(
         [_with_extra_edges(base, rng) for base in bases],
         np.array([base.size for base in bases]),
@@ -109,7 +132,7 @@ def make_spurious_motifs(
         n_features=1,
         y=y,
         groups=np.where(test, "test", "train"),
-        base=np.array(kinds),
+        base=np.array(names),
     )
 
 
@@ -159,11 +182,11 @@ def _preferential_trees(n_graphs: int, n_nodes: int, rng: np.random.Generator) -
 
 
 @cache
-def _base(kind: str, size: int) -> _Base:
+def _base(name: str, size: int) -> _Base:
     """A tree, ladder or wheel of ``size`` nodes; a ladder takes the next even number."""
-    if kind == "tree":
+    if name == "tree":
         edges = [((node - 1) // 2, node) for node in range(1, size)]
-    elif kind == "ladder":
+    elif name == "ladder":
         rungs = (size + 1) // 2
         size = 2 * rungs
         edges = [(2 * rung, 2 * rung + 1) for rung in range(rungs)]
@@ -207,14 +230,31 @@ def load_ba2motifs(path: str | Path) -> GraphSet:
 
     Parameters
     ----------
-    path : the .npz file, or the folder that holds ``ba2motifs.npz``. Its arrays are ``adj`` (g, 25, 25),
-        ``x`` (g, 25, d) and ``y`` (g,), 0 for the five-cycle and 1 for the house; or y (g, 2), a 1 in the
-        column of the class, as in the pickle of the authors, which is not read itself.
+    path : str or Path
+        The .npz file, or the folder that holds ``ba2motifs.npz``. Its arrays are ``adj`` (g, 25, 25), ``x``
+        (g, 25, d) and ``y`` (g,), 0 for the five-cycle and 1 for the house; or y (g, 2), a 1 in the column of
+        the class, as in the pickle that the authors of PGExplainer published, which is not read itself.
 
     Returns
     -------
-    GraphSet of g graphs. Self-loops are dropped (40 graphs of the published file have one, in place of the
-    edge that should attach their motif).
+    GraphSet
+        The g graphs. Self-loops are dropped (40 graphs of the published file have one, in place of the edge
+        that should attach their motif).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from cignn.datasets import load_ba2motifs, make_ba2motifs
+    >>> made = make_ba2motifs(6, random_state=0)
+    >>> adjacency = np.stack([made[i].weights for i in range(6)])
+    >>> with tempfile.TemporaryDirectory() as folder:  # with the arrays of the published file
+    ...     file = Path(folder) / "ba2motifs.npz"
+    ...     np.savez(file, adj=adjacency, x=np.ones((6, 25, 10)), y=made.y)
+    ...     graphs = load_ba2motifs(folder)
+    >>> bool((graphs.y == made.y).all()), len(graphs.edge_truth)
+    (True, 6)
     """
     path = named(path)
     path = path / "ba2motifs.npz" if path.is_dir() else path
@@ -228,7 +268,7 @@ def load_ba2motifs(path: str | Path) -> GraphSet:
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays adj, x and y, their kinds and shapes checked."""
+    """Return the arrays adj, x and y, their types and shapes checked."""
     if path.suffix in (".pkl", ".pickle"):
         raise ValueError(
             f"{path} is not a readable .npz file of numbers; a pickle may run any program: write its arrays "

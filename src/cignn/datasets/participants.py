@@ -322,8 +322,8 @@ def refuse_missing(
     return joined(excluded(without, "missing", no_file), excluded(ownerless, "missing", no_line))
 
 
-def demographic_table(cohort: Cohort, groups: dict[Any, str]) -> pd.DataFrame:
-    """Size, age, sex and motion per group, then per site and group; see `Cohort.summary`.
+def demographic_table(cohort: Cohort, class_names: dict[Any, str]) -> pd.DataFrame:
+    """Size, age, sex and motion per class, then per site and class; see `Cohort.summary`.
 
     A subject with several scans is described once, by its first; the column "scans" counts them.
     """
@@ -337,11 +337,11 @@ def demographic_table(cohort: Cohort, groups: dict[Any, str]) -> pd.DataFrame:
     for site, here in sites:
         for label in order:
             inside = here & (labels == label).to_numpy()
-            index.append((str(site), str(groups.get(label, label))))
+            index.append((str(site), str(class_names.get(label, label))))
             once = np.flatnonzero(inside)[~pd.Series(cohort.subjects[inside]).duplicated().to_numpy()]
             scans = {"scans": int(inside.sum())} if repeated else {}
             rows.append({"subjects": len(once)} | scans | _describe(cohort.covariates.iloc[once]))
-    return pd.DataFrame(rows, index=pd.MultiIndex.from_tuples(index, names=["site", "group"]))
+    return pd.DataFrame(rows, index=pd.MultiIndex.from_tuples(index, names=["site", "class"]))
 
 
 def _describe(table: pd.DataFrame) -> dict[str, str]:

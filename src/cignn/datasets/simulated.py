@@ -53,25 +53,47 @@ def make_cohort(
 
     Parameters
     ----------
-    n_subjects, n_rois : 116 ROIs are the AAL's, with its names, coordinates and systems
-    n_edges, effect : planted edges and how far they move in Fisher z
-    affected : share of patients in whom they move, in [0, 1]; the other patients are like controls
-    n_sites : scanners, equally frequent unless ``confounded``
-    site_effect, n_site_edges : how far the two extreme sites lie apart in Fisher z on each of these edges,
-        none of which is planted; 0 is no effect
-    confounded : share of the patients who come from the first site, where 1 − that share of the controls
-        come from it; True means 0.8, False sites that have nothing to do with the label
-    motion : strength of motion-like artefacts: in moving frames all ROIs jump together, the more so the
-        larger a subject's mean framewise displacement; 0 is none, 1 a visible one
-    data : "series", or "matrices" of their correlations. Planted in matrices, effects are exact; in series
-        they pass through a covariance that must stay positive definite, and through sampling.
-    lengths : least and largest number of time points, drawn evenly
-    random_state : None, int, RandomState or Generator; the same number gives the same cohort
+    n_subjects : int, default=200
+        Number of subjects.
+    n_rois : int, default=116
+        Number of ROIs; 116 are the AAL's, with its names, coordinates and systems.
+    n_edges : int, default=40
+        Number of planted edges.
+    effect : float, default=0.3
+        How far planted edges move in Fisher z.
+    affected : float, default=1.0
+        Share of patients in whom they move, in [0, 1]; the other patients are like controls.
+    n_sites : int, default=3
+        Number of sites, equally frequent unless ``confounded``.
+    site_effect : float, default=0.0
+        How far the two extreme sites lie apart in Fisher z on each edge with a site effect; 0 is no effect.
+    n_site_edges : int, default=40
+        Number of edges with a site effect, none of which is planted.
+    confounded : bool or float, default=False
+        Share of the patients who come from the first site, where 1 − that share of the controls come from
+        it. True means 0.8; with False the sites have nothing to do with the label.
+    motion : float, default=0.0
+        Strength of motion-like artefacts: in moving frames all ROIs jump together, the more so the larger a
+        subject's mean framewise displacement; 0 is none, 1 a visible one.
+    data : {"series", "matrices"}, default="series"
+        ROI series, or matrices of their correlations. Planted in matrices, effects are exact; in series they
+        pass through a covariance that must stay positive definite, and through sampling.
+    lengths : tuple of two int, default=(120, 240)
+        Least and largest number of time points, drawn evenly.
+    random_state : int, RandomState, Generator or None, default=None
+        The same number gives the same cohort.
 
     Returns
     -------
-    Cohort with ``edge_truth`` and, with a site effect, ``site_truth``, each (R, R) bool; covariates age, sex
-    and mean_fd have nothing to do with the label.
+    Cohort
+        The subjects, with ``edge_truth`` and, with a site effect, ``site_truth``, each (R, R) bool. The
+        covariates age, sex and mean_fd have nothing to do with the label.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_cohort
+    >>> make_cohort(20, n_rois=10, n_edges=4, data="matrices", random_state=0)
+    Cohort(20 subjects, 10 ROIs, matrices, labels 0: 10, 1: 10, 3 sites)
     """
     _check(n_subjects, n_rois, n_edges, n_site_edges if site_effect else 0, affected, n_sites, data, lengths)
     rng = as_generator(random_state)
@@ -125,11 +147,31 @@ def plant_edges(
 ) -> Cohort:
     """Split subjects into random halves and move random edges of one half: known truth on real noise.
 
-    cohort : with correlation matrices, best of one group, such as controls. n_edges, effect : how many edges
-    move in the class y = 1, and how far in Fisher z; the sign is drawn once per edge. fisher : the matrices
-    hold Fisher z values already. random_state : the same number gives the same halves and edges.
+    Parameters
+    ----------
+    cohort : Cohort
+        Subjects with correlation matrices, best of one class, such as controls.
+    n_edges : int, default=40
+        Number of edges that move in the class y = 1.
+    effect : float, default=0.3
+        How far they move in Fisher z; the sign is drawn once per edge.
+    fisher : bool, default=False
+        Whether the matrices hold Fisher z values already.
+    random_state : int, RandomState, Generator or None, default=None
+        The same number gives the same halves and edges.
 
-    Returns a cohort with new labels (0 and 1) and the planted edges in ``edge_truth``, the rest as it was.
+    Returns
+    -------
+    Cohort
+        The same subjects with new labels (0 and 1) and the planted edges in ``edge_truth``.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_cohort, plant_edges
+    >>> controls = make_cohort(20, n_rois=10, n_edges=0, data="matrices", random_state=0)
+    >>> planted = plant_edges(controls, 4, random_state=0)
+    >>> int(planted.edge_truth.sum()) // 2, sorted(set(planted.y.tolist()))
+    (4, [0, 1])
     """
     if cohort.matrices is None:
         raise ValueError("plant_edges needs connectivity matrices; apply Connectivity to the cohort first.")

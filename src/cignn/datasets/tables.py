@@ -1,4 +1,4 @@
-"""Tables people keep beside their data: participants, phenotypes, regions of an atlas."""
+"""Tables of text: of words (participants, phenotypes, regions) and of numbers (series, matrices)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,16 @@ MISSING = {"", "n/a", "na", "nan", "null", "none", "<na>"}  # what tables write 
 NO_VALUES = (-9999, -999)  # what tables of ABIDE, ADHD-200 and others write for a missing number
 _BREAKS = re.compile(r"[\r\n]+")  # in quotes; messages and ids have one line
 _QUOTED = re.compile(r'"[^"]*"')
+
+
+_NUMBERLESS = {"nan", "na", "n/a"}  # may stand where a number is expected
+
+
+class Line(NamedTuple):
+    """A line of a file."""
+
+    number: int  # from 1
+    text: str
 
 
 class _Row(NamedTuple):
@@ -79,6 +89,67 @@ def check_finite_column(column: pd.Series, name: str, subjects: Any, source: str
             remedy="correct it, or write n/a where it is not known",
             source=source,
         )
+
+
+# ------------------------------------------------------------------------------ numbers
+
+
+def numbered_lines(text: str, comments: str = "") -> list[Line]:
+    """Return the lines that are neither blank nor begin with one of the marks of comments."""
+    lines = [Line(i, line.rstrip("\r")) for i, line in enumerate(text.split("\n"), 1)]
+    return [line for line in lines if line.text.strip() and line.text.lstrip()[0] not in (comments or " ")]
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell holds a number, or says that there is none."""
+    if cell.lower() in _NUMBERLESS:
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell  # which Python takes for a separator of thousands
+
+
+def cells_of(line: str, separator: str | None) -> list[str]:
+    """Return the cells of a line; None separates by spaces."""
+    if '"' in line:  # what stands in quotes may hold the separator
+        cells = next(csv.reader([line], delimiter=separator or " ", skipinitialspace=True))
+    else:
+        cells = line.split(separator)
+    return [cell.strip().strip('"') for cell in cells]
+
+
+def count_cells(line: str, separator: str | None) -> int:
+    """How many cells a line has."""
+    return len(cells_of(line, separator)) if '"' in line else line.count(separator or " ") + 1
+
+
+def read_numbers(lines: Sequence[Line], separator: str | None, width: int, skip: int = 0) -> np.ndarray:
+    """(rows, width - skip) float64, NaN for empty cells; skip : columns of words in front.
+
+    pandas reads them at once. Where it finds words among them, or takes words for numbers (True, 1_0), they
+    are read one by one, to name the line that is wrong.
+    """
+    body = io.StringIO("\n".join(line.text for line in lines))
+    try:
+        frame = pd.read_csv(body, sep=separator or " ", header=None, skipinitialspace=True, index_col=False)
+        frame = frame.iloc[:, skip:]
+        whole = {count_cells(line.text, separator) for line in lines} == {width}  # pandas fills cut lines
+        if whole and frame.shape[1] == width - skip and all(one.kind in "iuf" for one in frame.dtypes):
+            return frame.to_numpy(np.float64, na_value=np.nan)
+    except (ValueError, TypeError):  # pandas' own errors are ValueErrors too
+        pass
+    return np.array([_numbers_of(line, separator, width, skip) for line in lines], np.float64)
+
+
+def _numbers_of(line: Line, separator: str | None, width: int, skip: int) -> list[float]:
+    cells = cells_of(line.text, separator)
+    wrong = [cell for cell in cells[skip:] if cell and not is_number(cell)]
+    if wrong or len(cells) != width:
+        got = f"{wrong[0]!r}" if wrong else f"{len(cells) - skip}"
+        raise UnreadableError(f", line {line.number}: expected {width - skip} numbers, got {got}.")
+    return [np.nan if cell.lower() in ("", "na", "n/a") else float(cell) for cell in cells[skip:]]
 
 
 # ------------------------------------------------------------------------------ lines and cells

@@ -6,13 +6,17 @@ Files are read with pandas; only when something is wrong does a slower reader lo
 from __future__ import annotations
 
 import csv
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 import pandas as pd
 
+from cignn._errors import DataError, Option
 from cignn.datasets.reading import all_named, named, reading, regular
+from cignn.datasets.tables import Line, is_number, numbered_lines
 from cignn.graphs import GraphSet
 
 _AGAIN = "download or unpack the set again"
@@ -25,19 +29,38 @@ def load_tu(folder: str | Path, *, symmetrize: bool = False, missing_labels: str
 
     Parameters
     ----------
-    folder : holds the text files itself or in a folder ``raw``. NAME is read off its one ``NAME_A.txt``;
-        ``NAME_graph_indicator.txt`` and ``NAME_graph_labels.txt`` must stand beside it. Of files whose names
-        begin with a dot, which some systems add, none is read.
-    symmetrize : accept edges that are listed in one direction only. By default they are an error, because
+    folder : str or Path
+        Holds the text files itself or in a folder ``raw``. NAME is taken from its one ``NAME_A.txt``;
+        ``NAME_graph_indicator.txt`` and ``NAME_graph_labels.txt`` must be beside it. Files whose names begin
+        with a dot, which some systems add, are not read. Public sets: https://chrsmrrs.github.io/datasets.
+    symmetrize : bool, default=False
+        Whether to accept edges that are listed in one direction only. By default they are an error, because
         TU files list both directions and a missing one means a damaged file.
-    missing_labels : "error", or "keep" to accept a set without ``NAME_graph_labels.txt``: graphs to predict
+    missing_labels : {"error", "keep"}, default="error"
+        What to do about a set without ``NAME_graph_labels.txt``; "keep" is for graphs to predict.
 
     Returns
     -------
-    GraphSet with ``y`` (g,) as in the file. Node features are one 0/1 column per node label, in sorted
-    order, then the node attributes; the degree, one column, where a set has neither. ``feature_names`` tell
-    them apart ("label 4", "attribute 1", "degree"): a model finds its own in sets with fewer labels. Edge
-    labels and attributes are checked for their number but not used: every edge weighs 1.
+    GraphSet
+        The graphs, with ``y`` (g,) as in the file. Node features are one 0/1 column per node label, in
+        sorted order, then the node attributes; the degree, one column, where a set has neither.
+        ``feature_names`` tell them apart ("label 4", "attribute 1", "degree"): a model finds its own in sets
+        with fewer labels. Edge labels and attributes are checked for their number but not used: every edge
+        has the weight 1.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from cignn.datasets import load_tu
+    >>> files = {"A": "1, 2\\n2, 1\\n3, 4\\n4, 3\\n", "graph_indicator": "1\\n1\\n2\\n2\\n"}
+    >>> files |= {"graph_labels": "0\\n1\\n", "node_labels": "5\\n6\\n5\\n5\\n"}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, text in files.items():
+    ...         _ = (Path(folder) / f"TOY_{name}.txt").write_text(text)
+    ...     graphs = load_tu(folder)
+    >>> len(graphs), graphs.feature_names
+    (2, ['label 5', 'label 6'])
     """
     if missing_labels not in ("error", "keep"):
         raise ValueError(f"missing_labels must be 'error' or 'keep', got {missing_labels!r}.")
@@ -50,12 +73,12 @@ def load_tu(folder: str | Path, *, symmetrize: bool = False, missing_labels: str
         if name in files:
             _check_count(files[name], len(_read(files[name])), len(edges), "edge", files["A"])
     parts, names = [], []
-    for kind in ("node_labels", "node_attributes"):
-        if kind in files:
-            table = _read(files[kind])
-            _check_count(files[kind], len(table), len(graph_of_node), "node", indicator_file)
-            if kind == "node_labels":
-                names += _label_names(table, files[kind])
+    for part in ("node_labels", "node_attributes"):
+        if part in files:
+            table = _read(files[part])
+            _check_count(files[part], len(table), len(graph_of_node), "node", indicator_file)
+            if part == "node_labels":
+                names += _label_names(table, files[part])
                 parts.append(_one_hot(table))
             else:
                 names += [f"attribute {k + 1}" for k in range(table.shape[1])]
@@ -81,7 +104,7 @@ def _files(folder: Path, missing_labels: str) -> dict[str, Path]:
         hint = f"; did you mean {inside[0]}" if inside and not found else ""
         raise ValueError(f"{folder} must hold exactly one NAME_A.txt, itself or in raw/, got {names}{hint}.")
     prefix = found[0].name.removesuffix("A.txt")
-    kinds = [
+    parts = [
         "graph_indicator",
         "graph_labels",
         "node_labels",
@@ -89,7 +112,7 @@ def _files(folder: Path, missing_labels: str) -> dict[str, Path]:
         "edge_labels",
         "edge_attributes",
     ]
-    files = {kind: found[0].with_name(f"{prefix}{kind}.txt") for kind in kinds}
+    files = {part: found[0].with_name(f"{prefix}{part}.txt") for part in parts}
     if not files["graph_indicator"].is_file():
         raise ValueError(f"{files['graph_indicator']} is missing, it belongs to every TU set; {_AGAIN}.")
     if not files["graph_labels"].is_file() and missing_labels == "error":
@@ -97,11 +120,9 @@ def _files(folder: Path, missing_labels: str) -> dict[str, Path]:
         remedy = _AGAIN
         if numbers.is_file():  # a set for regression
             remedy = f"{numbers.name} holds numbers, not classes: make classes of them, one line per graph"
-        raise ValueError(
-            f"{files['graph_labels']} is missing; {remedy}, or pass missing_labels='keep' for graphs to "
-            "predict."
-        )
-    return {"A": found[0], **{kind: path for kind, path in files.items() if path.is_file()}}
+        keep = Option("missing_labels", ("keep",), "pass {} for graphs to predict")
+        raise DataError(f"{files['graph_labels']} is missing", options=[keep], remedy=remedy)
+    return {"A": found[0], **{part: path for part, path in files.items() if path.is_file()}}
 
 
 def _sets(folder: Path) -> list[Path]:
@@ -152,7 +173,8 @@ def _edges(path: Path, graph_of_node: np.ndarray, indicator_file: Path, symmetri
         if not np.array_equal(known, _distinct(back)):
             row = int((~np.isin(back, known)).argmax())
             expected = f"expected each edge in both directions, {_pair(edges[row][::-1])} is not there"
-            _blame(path, row, expected, _pair(edges[row]), f"pass symmetrize=True to accept it, or {_AGAIN}")
+            accept = Option("symmetrize", (True,), "pass {} to accept it")
+            _blame(path, row, expected, _pair(edges[row]), _AGAIN, [accept])
     return edges
 
 
@@ -220,34 +242,26 @@ def _read_fast(path: Path, n_columns: int | None) -> np.ndarray | None:
 
 def _read_slowly(path: Path, n_columns: int | None) -> np.ndarray:
     """Read line by line, to name the one that is wrong."""
-    rows: list[list[float]] = []
-    for line in _lines(path):
-        if not line.strip():
-            continue
-        try:
-            row = [float(field) for field in line.replace("_", "?").split(",")]
-        except ValueError:
-            row = []
-        n_columns = n_columns or len(row) or 1
-        if len(row) != n_columns or not np.isfinite(row).all():
-            numbers = (
-                "a finite number" if n_columns == 1 else f"{n_columns} finite numbers separated by commas"
-            )
-            _blame(
-                path,
-                len(rows),
-                f"expected {numbers}",
-                repr(line.strip()[:60]),
-                f"repair the line, or {_AGAIN}",
-            )
-        rows.append(row)
-    if not rows:
+    lines = _lines(path)
+    if not lines:
         raise ValueError(f"{path} is empty; {_AGAIN}.")
-    return np.array(rows)
+    n_columns = n_columns or lines[0].text.count(",") + 1
+    rows = [[_finite(cell) for cell in line.text.split(",")] for line in lines]
+    for i, row in enumerate(rows):
+        if len(row) != n_columns or None in row:
+            numbers = f"{n_columns} finite numbers separated by commas"
+            expected = f"expected {'a finite number' if n_columns == 1 else numbers}"
+            _blame(path, i, expected, repr(lines[i].text.strip()[:60]), f"repair the line, or {_AGAIN}")
+    return np.array(rows, np.float64)
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").split("\n")
+def _finite(cell: str) -> float | None:
+    value = float(cell) if cell.strip() and is_number(cell.strip()) else math.nan
+    return value if math.isfinite(value) else None
+
+
+def _lines(path: Path) -> list[Line]:
+    return numbered_lines(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _read_whole(path: Path, n_columns: int) -> np.ndarray:
@@ -272,8 +286,9 @@ def _check_count(path: Path, got: int, expected: int, thing: str, counted_in: Pa
         )
 
 
-def _blame(path: Path, row: int, expected: str, got: object, remedy: str) -> NoReturn:
+def _blame(
+    path: Path, row: int, expected: str, got: object, remedy: str, options: Sequence[Option] = ()
+) -> NoReturn:
     """Raise an error that names the line of the row-th (from 0) line that is not blank."""
-    lines = _lines(path)
-    number = [i for i, line in enumerate(lines, 1) if line.strip()][row]
-    raise ValueError(f"{path}, line {number}: {expected}, got {got}; {remedy}.")
+    source = f"{path}, line {_lines(path)[row].number}"
+    raise DataError(f"{expected}, got {got}", values=[got], options=options, remedy=remedy, source=source)

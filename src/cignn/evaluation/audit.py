@@ -69,7 +69,7 @@ def audit(
     --------
     >>> from cignn.datasets import make_cohort
     >>> from cignn.evaluation import audit
-    >>> cohort = make_cohort(20, n_rois=6, n_edges=2, kind="matrices", random_state=0)
+    >>> cohort = make_cohort(20, n_rois=6, n_edges=2, data="matrices", random_state=0)
     >>> audit(cohort)["repeated subjects"].severity
     'fine'
     >>> twice = cohort[[0, *range(20)]]

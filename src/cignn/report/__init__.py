@@ -5,18 +5,13 @@ takes plain data, returns a matplotlib Figure and, with ``path``, saves it; `COL
 of a journal's column and page in inches.
 """
 
-from cignn.report.comparison import (
-    draw_ablation,
-    draw_critical_difference,
-    draw_p_values,
-    draw_sensitivity,
-    draw_sites,
-)
+from cignn.report.comparison import draw_ablation, draw_sensitivity, draw_sites
 from cignn.report.connectogram import draw_connectogram
 from cignn.report.connectome import draw_against_group, draw_connectome, draw_connectomes
 from cignn.report.curves import draw_calibration, draw_explanation_curves, draw_history, draw_removal_curve
 from cignn.report.graphs import draw_graph, draw_graphs, draw_molecules, molecule_picture
 from cignn.report.html import write_report
+from cignn.report.ranks import draw_critical_difference, draw_p_values
 from cignn.report.report_data import ReportData, report_of
 from cignn.report.style import COLUMN, PAGE
 from cignn.report.systems import draw_system_matrix
