@@ -208,7 +208,7 @@ class InnerProduct(nn.Module):
 
 
 class FeatureDecoder(nn.Sequential):
-    """The feature decoder of the GraphVAE, X̂ = MLP(Z), equation (4) of the paper: (b, n, d_latent) → (b, n, d)."""
+    """The feature decoder X̂ = MLP(Z), equation (4) of the paper: (b, n, d_latent) → (b, n, d)."""
 
     def __init__(self, n_latent: int, n_features: int, hidden: int = 16) -> None:
         super().__init__(nn.Linear(n_latent, hidden), nn.ReLU(), nn.Linear(hidden, n_features))

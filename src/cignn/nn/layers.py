@@ -22,7 +22,7 @@ class NodeNorm(nn.BatchNorm1d):
     """Batch normalisation over the real nodes of a batch."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Normalise x : (b, n, d), 0 at padded nodes; mask : (b, n), True for real nodes, None when all are."""
+        """Normalise x : (b, n, d), 0 at padded nodes; mask : (b, n), True for real nodes or None."""
         if mask is None and len(x) * x.shape[1] == 1:  # nn.BatchNorm1d refuses to train on a lone node
             mask = x.new_ones(1, 1, dtype=torch.bool)
         if mask is None or not self.training:
