@@ -165,7 +165,7 @@ MUTANTS = [
     Mutant(
         "an ensemble listens to its first",
         "nn/model.py",
-        "sum(weights) / len(weights)",
+        "reduce(torch.add, weights) / len(weights)",
         "weights[0]",
         "aligned",
         "ensemble",
