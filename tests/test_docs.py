@@ -244,6 +244,14 @@ def test_every_example_is_in_the_gallery() -> None:
         assert (ast.get_docstring(ast.parse(script.read_text("utf-8"))) or "").count("\n") >= 3
 
 
+def test_every_file_that_a_page_names_exists() -> None:
+    for page in PAGES:
+        for name in re.findall(r"`((?:\w+/)*\w+\.py)`", page.read_text("utf-8")):
+            assert (ROOT / name).is_file() or (ROOT / "src" / "cignn" / name).is_file(), (
+                f"{page.name}: {name}"
+            )
+
+
 def test_every_block_says_what_it_is() -> None:
     """Code cannot hide from the tests in a block of no language or of one that they do not know."""
     for page in PAGES:

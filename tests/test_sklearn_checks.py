@@ -15,8 +15,10 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cignn import CIGNNClassifier, GraphSet
-from cignn.estimators import GNNClassifier
+from cignn import CIGNNClassifier, Cohort, GraphSet
+from cignn._arrays import digest, upper_triangle
+from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, RoiSeries
+from cignn.estimators import GNNClassifier, GraphVectors, ShallowGraphClassifier
 
 pytestmark = pytest.mark.medium
 
@@ -50,6 +52,68 @@ class OfRows:
         return tags
 
 
+class VectorsOfRows(GraphVectors):
+    """Takes arrays in place of graphs."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        return super().fit(graphs_of(validate_data(self, X)))
+
+    def transform(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return super().transform(graphs_of(validate_data(self, X, reset=False)))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.no_validation = True, False
+        return tags
+
+
+def cohort_of(rows: np.ndarray, series: bool) -> Cohort:
+    """Subjects whose connectivity depends on a row of the array, from two sites."""
+    d = rows.shape[1]
+    sites = np.array([int(digest(row), 16) % 2 for row in rows])  # depends on the row alone
+    if not series:
+        return Cohort(matrices=rows[:, :, None] * rows[:, None], sites=sites)
+    time = np.random.default_rng(0).normal(size=(d + 8, d + 1))
+    return Cohort(series=[time[:, :1] * row + time[:, 1:] for row in rows], sites=sites)
+
+
+class OfSubjects:
+    """A transformer of cohorts that takes and returns arrays, as scikit-learn's checks make them."""
+
+    series = False
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        return super().fit(cohort_of(validate_data(self, X), self.series))
+
+    def transform(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        out = super().transform(cohort_of(validate_data(self, X, reset=False), self.series))
+        matrices = out.batch().adj.numpy() if isinstance(out, GraphSet) else out.matrices
+        return upper_triangle(matrices)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.no_validation = True, False
+        return tags
+
+
+class ConnectivityOfRows(OfSubjects, Connectivity):
+    series = True
+
+
+class ComBatOfRows(OfSubjects, ComBat):
+    pass
+
+
+class GraphsOfRows(OfSubjects, ConnectomeGraphs):
+    pass
+
+
+class ShallowOfRows(OfRows, ShallowGraphClassifier):
+    pass
+
+
 class GNNOfRows(OfRows, GNNClassifier):
     pass
 
@@ -59,6 +123,8 @@ class CIGNNOfRows(OfRows, CIGNNClassifier):
 
 
 ESTIMATORS: dict[str, BaseEstimator] = {
+    "ShallowGraphClassifier, svm": ShallowOfRows(random_state=0),
+    "ShallowGraphClassifier, forest": ShallowOfRows("random-forest", n_estimators=5, random_state=0),
     "GNNClassifier": GNNOfRows("gin", hidden=(8,), head_hidden=(8,), learning_rate=0.1, dropout=0.0, **QUICK),
     "CIGNNClassifier": CIGNNOfRows(
         n_estimators=1,
@@ -91,3 +157,35 @@ def test_tags_do_not_claim_arrays(estimator: BaseEstimator) -> None:
     tags = get_tags(estimator)
     assert not tags.input_tags.two_d_array and not tags.target_tags.required
     assert tags.estimator_type == "classifier"
+
+
+TRANSFORMERS: dict[str, BaseEstimator] = {
+    "GraphVectors": VectorsOfRows(),
+    "Connectivity": ConnectivityOfRows(),
+    "Connectivity, tangent": ConnectivityOfRows("tangent"),
+    "ComBat": ComBatOfRows(()),
+    "ConnectomeGraphs": GraphsOfRows(),
+}
+EXPECTED_OF_COMBAT = {
+    "check_fit2d_1sample": "one subject is refused with the number of subjects and sites",
+    "check_fit2d_1feature": "one ROI has no connection and is refused in the same words",
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_transformers(name: str) -> None:
+    expected = EXPECTED_OF_COMBAT if name == "ComBat" else {}
+    check_estimator(TRANSFORMERS[name], expected_failed_checks=expected, on_skip=None)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.parametrize(
+    "transformer",
+    [GraphVectors(), Connectivity(), ComBat(), ConnectomeGraphs(), RoiSeries("atlas.nii")],
+    ids=lambda one: type(one).__name__,
+)
+def test_tags_of_transformers_do_not_claim_arrays(transformer: BaseEstimator) -> None:
+    check_estimator(transformer, on_skip=None)  # what needs no data
+    tags = get_tags(transformer)
+    assert not tags.input_tags.two_d_array and tags.transformer_tags is not None
+    assert tags.requires_fit == (not isinstance(transformer, (ConnectomeGraphs, RoiSeries)))

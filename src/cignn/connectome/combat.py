@@ -8,13 +8,11 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import NotFittedError
 
 from cignn._arrays import symmetric, upper_triangle
 from cignn._checks import choice, name_some, shown, whole
 from cignn._errors import DataError, Option
-from cignn.connectome.covariates import CovariateColumn, check_cohort_input, check_rois
+from cignn.connectome.covariates import CohortTransformer, CovariateColumn, check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import without_site
 from cignn.datasets.participants import NUMBERS, numbers
@@ -24,7 +22,7 @@ _TOLERANCE = 1e-4  # relative change at which the empirical Bayes iteration stop
 _MAX_ITERATIONS = 200
 
 
-class ComBat(TransformerMixin, BaseEstimator):
+class ComBat(CohortTransformer):
     """Harmonise connectivity over sites by ComBat.
 
     Each connection is modelled as grand mean + covariates + shift of the site + spread of the site × noise.
@@ -167,8 +165,7 @@ class ComBat(TransformerMixin, BaseEstimator):
             The same subjects with harmonised matrices; diagonals stay as they are.
         """
         self._check(X)
-        if not hasattr(self, "shift_"):
-            raise NotFittedError("this ComBat is not fitted; call fit with the training cohort first.")
+        self._check_is_fitted()
         check_rois(X, self.n_rois_)
         sites = np.asarray(X.sites)
         known = np.isin(sites, self.sites_)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from cignn._checks import choice, jobs, name_some
 from cignn._errors import DataError, Option
 from cignn._progress import track, working
-from cignn.connectome.covariates import check_cohort_input, with_rois
+from cignn.connectome.covariates import CohortTransformer, check_cohort_input, with_rois
 from cignn.datasets.cohort import Cohort
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _LARGEST_R = 1 - 1e-6  # Fisher's z of a perfect correlation is infinite
 _BLOCK = 32  # subjects in one piece of work: bounds the memory, feeds the processes
 
 
-class Connectivity(TransformerMixin, BaseEstimator):
+class Connectivity(CohortTransformer):
     """Turn a cohort's ROI series into connectivity matrices.
 
     Correlation, partial correlation and covariance are computed for each subject alone: nothing is fitted.
@@ -138,9 +137,6 @@ class Connectivity(TransformerMixin, BaseEstimator):
             self.measure_ = measure.fit([self._prepared(series) for series in X.series or ()])
         return self
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "n_rois_")
-
     def transform(self, X: Cohort) -> Cohort:
         """Compute the connectivity of every subject.
 
@@ -155,8 +151,7 @@ class Connectivity(TransformerMixin, BaseEstimator):
             The same subjects with matrices of shape (n, R, R), float32.
         """
         self._check(X)
-        if not hasattr(self, "n_rois_"):
-            raise NotFittedError("this Connectivity is not fitted; call fit with the training cohort first.")
+        self._check_is_fitted()
         X = with_rois(X, self.roi_names_, self.atlas_)
         if X.series is None:
             return X

@@ -8,11 +8,11 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 
 from cignn._arrays import upper_indices
 from cignn._checks import choice, number, whole
-from cignn.connectome.covariates import check_cohort_input, check_rois, check_symmetry
+from cignn.connectome.covariates import CohortTransformer, check_cohort_input, check_rois, check_symmetry
 from cignn.datasets.cohort import Cohort
 from cignn.graphs import GraphSet
 
@@ -25,7 +25,7 @@ SIGNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 FEATURES = ("connectivity", "edges", "constant")
 
 
-class ConnectomeGraphs(TransformerMixin, BaseEstimator):
+class ConnectomeGraphs(CohortTransformer):
     """Make one graph of each subject: ROIs as nodes, connectivity as signed edge weights.
 
     By default every connection is an edge, so that weak connections can be causal too. At most one of
@@ -96,8 +96,10 @@ class ConnectomeGraphs(TransformerMixin, BaseEstimator):
         self.n_rois_ = X.n_rois
         return self
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
 
     def transform(self, X: Cohort) -> GraphSet:
         """Make the graphs.

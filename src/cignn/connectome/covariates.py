@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from cignn._arrays import is_finite, is_symmetric
 from cignn._checks import name_some
@@ -16,6 +19,21 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_repairs import take_rois
 
 NON_FINITE = Option("non_finite", ("drop_subject", "zero"), "drop or repair them with {}", "check_cohort")
+
+
+class CohortTransformer(TransformerMixin, BaseEstimator):
+    """A transformer whose input is no array, as its tags say."""
+
+    def _check_is_fitted(self) -> None:
+        check_is_fitted(self, msg="this %(name)s is not fitted; call fit with the training cohort first.")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True  # by scikit-learn
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = []  # matrices are float32
+        return tags
 
 
 def check_cohort_input(X: object, step: str, matrices: bool = False) -> None:

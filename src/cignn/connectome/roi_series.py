@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 
 from cignn._checks import choice, jobs, number, shown, whole
 from cignn._progress import track
 from cignn.connectome.confounds import Setting, Table
+from cignn.connectome.covariates import CohortTransformer
 from cignn.connectome.extraction import FILTERS, Extracted, Failed, Recipe, Scan, extract, fingerprint
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Scans: TypeAlias = Sequence[Image] | pd.DataFrame
 
 
-class RoiSeries(TransformerMixin, BaseEstimator):
+class RoiSeries(CohortTransformer):
     """Extract the cleaned mean series of each region of a label atlas from fMRI scans.
 
     The defaults are the paper's: the first 10 volumes dropped, linear trends removed, motion, white matter
@@ -147,8 +148,10 @@ class RoiSeries(TransformerMixin, BaseEstimator):
         self._recipe()
         return self
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
 
     def transform(self, X: Scans) -> Cohort:
         """Extract the series of all scans.

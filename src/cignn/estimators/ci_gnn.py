@@ -242,56 +242,7 @@ class CIGNNClassifier(ExplainingClassifier):
     def _stages(self, settings: dict[str, Any], network: nn.Module) -> list[Stage]:
         """Algorithm 1 of the paper: the GraphVAE for E_GC epochs, then the subgraph and the classifier."""
         assert isinstance(network, CIGNN)
-        causal = {"independence": settings["causal_weight"], "causal": settings["causal_weight"]}
-        vae = ("features", "adjacency", "kl")
-        epochs = settings["epochs"] - settings["generative_epochs"]
-        stochastic = settings["mask"] == "stochastic"
-        subgraph = [*network.subgraph.parameters(), *network.classifier.parameters()]
-
-        mask = list(network.subgraph.parameters())
-        if network.encoder.node_vectors is not None and settings["train_encoder"]:
-            mask.append(network.encoder.node_vectors)
-        falls = math.ceil(settings["keep_anneal"] * epochs) if stochastic else 0
-
-        def keep(epoch: int) -> float | None:
-            return free_share(epoch, falls, settings["keep"]) if stochastic else None
-
-        def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
-            return settings["sparsity_weight"] * edge_information(
-                out.edge_logits, batch.edges, settings["keep"]
-            )
-
-        def begin() -> None:
-            network.noisy = settings["train_encoder"]
-
-        first = Stage(
-            "generative",
-            settings["generative_epochs"],
-            [*network.encoder.parameters(), *network.decoders.parameters()],
-            lambda batch, epoch: network.generative_losses(batch),
-            dict.fromkeys(vae, 1.0) | causal,
-            optional=tuple(causal),
-        )
-        second = Stage(
-            "classification",
-            epochs,
-            list(network.parameters()) if settings["train_encoder"] else subgraph,
-            lambda batch, epoch: network.classification_losses(
-                batch, keep(epoch), settings["reconstruction"] > 0
-            ),
-            {"classification": 1.0, "edges": settings["sparsity_weight"], "rest": settings["rest_weight"]}
-            | causal
-            | dict.fromkeys(vae, settings["reconstruction"]),
-            choose_from=min(epochs - 1, falls),
-            choose_by=settings["choose_by"],
-            patience=settings["patience"],
-            price=price if stochastic else None,
-            begin=begin,
-            fast=mask if settings["mask_lr_factor"] != 1 else (),
-            fast_rate=settings["mask_lr_factor"],
-            optional=tuple(causal),
-        )
-        return [first, second]
+        return [_generative_stage(settings, network), _classification_stage(settings, network)]
 
     # ----------------------------------------------------------------- saving
 
@@ -310,8 +261,63 @@ class CIGNNClassifier(ExplainingClassifier):
         return estimator
 
 
+VAE_TERMS = ("features", "adjacency", "kl")
+CAUSAL_TERMS = ("independence", "causal")
+
+
+def _generative_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
+    """The autoencoder and the causal terms."""
+    return Stage(
+        "generative",
+        settings["generative_epochs"],
+        [*network.encoder.parameters(), *network.decoders.parameters()],
+        lambda batch, epoch: network.generative_losses(batch),
+        dict.fromkeys(VAE_TERMS, 1.0) | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"]),
+        optional=CAUSAL_TERMS,
+    )
+
+
+def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
+    """The subgraph and the classifier and, where the encoder is trained too, all terms together."""
+    epochs = settings["epochs"] - settings["generative_epochs"]
+    stochastic = settings["mask"] == "stochastic"
+    falls = math.ceil(settings["keep_anneal"] * epochs) if stochastic else 0
+    mask = list(network.subgraph.parameters())
+    if network.encoder.node_vectors is not None and settings["train_encoder"]:
+        mask.append(network.encoder.node_vectors)
+
+    def losses(batch: GraphBatch, epoch: int) -> dict[str, Tensor]:
+        keep = free_share(epoch, falls, settings["keep"]) if stochastic else None
+        return network.classification_losses(batch, keep, settings["reconstruction"] > 0)
+
+    def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
+        return settings["sparsity_weight"] * edge_information(out.edge_logits, batch.edges, settings["keep"])
+
+    def begin() -> None:
+        network.noisy = settings["train_encoder"]
+
+    trained = network if settings["train_encoder"] else nn.ModuleList([network.subgraph, network.classifier])
+    return Stage(
+        "classification",
+        epochs,
+        list(trained.parameters()),
+        losses,
+        {"classification": 1.0, "edges": settings["sparsity_weight"], "rest": settings["rest_weight"]}
+        | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"])
+        | dict.fromkeys(VAE_TERMS, settings["reconstruction"]),
+        choose_from=min(epochs - 1, falls),
+        choose_by=settings["choose_by"],
+        patience=settings["patience"],
+        price=price if stochastic else None,
+        begin=begin,
+        fast=mask if settings["mask_lr_factor"] != 1 else (),
+        fast_rate=settings["mask_lr_factor"],
+        optional=CAUSAL_TERMS,
+    )
+
+
 def free_share(epoch: int, falls: int, keep: float) -> float:
-    """The share r of edges free of charge at ``epoch``: 0.9 first, ``keep`` from epoch ``falls`` on."""
+    """Return the share r of edges free of charge: 0.9 at first, ``keep`` from epoch ``falls`` on."""
     steps = max(1, math.ceil(round((KEEP_START - keep) / KEEP_STEP, 6)))
     done = steps if epoch >= falls else epoch * steps // falls
     return max(keep, KEEP_START - KEEP_STEP * done)

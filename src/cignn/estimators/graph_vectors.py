@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -14,9 +15,6 @@ from cignn._arrays import upper_pairs, upper_triangle
 from cignn._checks import choice
 from cignn.estimators.classifier import check_graphs, size_of
 from cignn.graphs import GraphBatch, GraphSet
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 FEATURES = ("connectivity", "statistics")
 BATCH = 256  # graphs whose statistics are computed together

@@ -36,15 +36,36 @@ WARM_UP = 10  # steps in which the running average of the weights has to forget 
 class Stage:
     """One stage of training.
 
-    losses(batch, epoch) gives the named terms of one batch, ``epoch`` counted within the stage; a term
-    without an entry in ``weights`` is recorded but not trained on. A module of which the stage trains no
-    parameter stands still: no dropout, no moving batch statistics. ``choose_from`` is the first epoch of the
-    stage whose weights may be kept, None when none may; ``choose_by`` says by what, see `_choose`; training
-    ends once ``patience`` epochs in a row were not better; price(output, batch) is what a batch of validation
-    graphs costs beyond its cross-entropy. The parameters in ``fast`` learn ``fast_rate`` times
-    as fast as the others and do not decay. A term in ``optional`` that is not finite in some batch is left
-    out of that step: an estimate beside the task never ends a training. The history counts these as
-    "skipped_terms".
+    Parameters
+    ----------
+    name : str
+        Name in the history.
+    epochs : int
+        Length of the stage.
+    parameters : sequence of Parameter
+        What the stage trains. A module none of whose parameters is trained is left in evaluation mode: no
+        dropout, no moving batch statistics.
+    losses : callable
+        ``losses(batch, epoch)`` returns the named terms of a batch, the epoch counted within the stage.
+    weights : dict of str to float
+        Weights of the terms in the loss. A term without a weight is recorded only.
+    choose_from : int or None, default=None
+        First epoch of the stage whose weights may be kept; None if none may.
+    choose_by : {"accuracy", "loss"}, default="accuracy"
+        How the epoch is chosen, see `_choose`.
+    patience : int or None, default=None
+        Epochs without a better one after which training ends.
+    price : callable or None, default=None
+        ``price(output, batch)`` is what a batch of validation graphs costs beyond its cross-entropy.
+    begin : callable
+        Called before the first epoch.
+    fast : sequence of Parameter
+        Parameters that learn `fast_rate` times as fast as the others and do not decay.
+    fast_rate : float, default=1.0
+        See `fast`.
+    optional : sequence of str
+        Terms that are left out of a step in which they are not finite: an estimate beside the task never
+        ends a training. The history counts these steps as "skipped_terms".
     """
 
     name: str
@@ -62,7 +83,7 @@ class Stage:
     optional: Sequence[str] = ()
 
 
-Progress = Callable[[dict[str, Any]], None]  # told after every epoch what was measured in it
+Progress = Callable[[dict[str, Any]], None]  # gets the row of the history after every epoch
 
 
 @dataclass
@@ -119,10 +140,9 @@ def train(
 ) -> State:
     """Train ``network`` through all stages and leave it with the weights of the chosen epoch.
 
-    What is validated and kept is a running average of the weights that forgets by the factor ``ema_decay``
-    each step; 0 means the weights themselves. A stage begins where the averaged weights of the one before
-    ended, so that what it does not train stays as it is. Ctrl-C ends the training and keeps the best weights
-    so far.
+    What is validated and kept is a running average of the weights with the decay ``ema_decay`` per step; 0
+    means the weights themselves. A stage begins with the averaged weights of the one before, so that what it
+    does not train stays as it is. Ctrl-C ends the training and keeps the best weights so far.
     """
     state = State()
     keep_memory()
@@ -133,9 +153,7 @@ def train(
     if pending is not None:
         state = pending.state
     try:
-        for done, (stage, epoch) in enumerate(position):
-            if done < state.epoch:
-                continue
+        for stage, epoch in position[state.epoch :]:
             if _settled(state, stage):
                 break
             if epoch == 0:
@@ -149,16 +167,12 @@ def train(
             started = time.perf_counter()
             losses = _train_epoch(network, average, stage, epoch, training, optimiser, ema_decay, state)
             scores = evaluate(average.network, validation, stage.price)
-            row = {"epoch": done + 1, "stage": stage.name, **losses}
-            row |= {f"{VALIDATION}{name}": value for name, value in scores.items()}
-            row["seconds"] = time.perf_counter() - started
-            state.history.append(row)
-            state.epoch = done + 1
+            _record(state, stage, losses, scores, time.perf_counter() - started)
             _choose(state, average.network, stage, epoch, scores)
             if checkpoint is not None:
                 checkpoint.save(network, average.network, optimiser, state)
             if progress is not None:
-                progress(row | {"epochs": len(position)})
+                progress(state.history[-1] | {"epochs": len(position)})
     except KeyboardInterrupt:
         logger.warning(
             "interrupted in epoch %d; keeping the weights of epoch %d", state.epoch + 1, state.best_epoch
@@ -173,8 +187,18 @@ def train(
     return state
 
 
+def _record(
+    state: State, stage: Stage, losses: dict[str, float], scores: dict[str, float], seconds: float
+) -> None:
+    """Write an epoch into the history."""
+    row = {"epoch": state.epoch + 1, "stage": stage.name, **losses}
+    row |= {f"{VALIDATION}{name}": value for name, value in scores.items()}
+    state.history.append(row | {"seconds": seconds})
+    state.epoch += 1
+
+
 def _check_validation(state: State, stages: Sequence[Stage]) -> None:
-    """Refuse a training without an epoch to keep; tell of epochs whose validation scores are no numbers."""
+    """Refuse a training without an epoch to keep; warn of epochs whose validation loss is not finite."""
     bad = [row["epoch"] for row in state.history if not np.isfinite(_cost(row, VALIDATION))]
     remedy = "lower learning_rate and look for extreme values in the validation graphs"
     if bad and not state.best_weights and any(stage.choose_from is not None for stage in stages):
@@ -183,19 +207,17 @@ def _check_validation(state: State, stages: Sequence[Stage]) -> None:
             f"{remedy}."
         )
     if bad:
-        told = (
-            "the validation loss is not finite in %d of %d epochs, first in epoch %d, and these were not kept"
-        )
-        logger.warning(f"{told}; {remedy}", len(bad), len(state.history), bad[0])
+        what = "the validation loss is not finite in %d of %d epochs, first in epoch %d; these were not kept"
+        logger.warning(f"{what}; {remedy}", len(bad), len(state.history), bad[0])
 
 
 def keep_memory() -> None:
-    """Let the C library keep what a step frees for the next one: to map it anew costs a tenth of a step."""
+    """Let the C library keep freed memory for the next step: to map it anew costs a tenth of a step."""
     torch.empty(LARGE_BLOCK, dtype=torch.uint8)
 
 
 def _settled(state: State, stage: Stage) -> bool:
-    """Whether the best epoch lies so far back that the stage's patience is at its end."""
+    """Whether the stage's patience has passed since the best epoch."""
     waited = state.epoch - state.best_epoch
     return stage.patience is not None and bool(state.best_weights) and waited >= stage.patience
 
@@ -319,12 +341,12 @@ def _cost(scores: dict[str, Any], prefix: str = "") -> float:
     return scores[f"{prefix}loss"] + scores[f"{prefix}price"]
 
 
-Told = Callable[[int, dict[str, Any]], None]  # told the member trained and what was measured in its epoch
+MemberProgress = Callable[[int, dict[str, Any]], None]  # gets the number of the network too
 
 
 @contextmanager
-def training_progress(verbose: int, members: int = 1) -> Iterator[Told | None]:
-    """Yield what `train` tells its epochs to: a bar with time left and the last scores, or nothing."""
+def training_progress(verbose: int, members: int = 1) -> Iterator[MemberProgress | None]:
+    """Yield what shows the epochs of `train`: a bar with time left and the last scores, or None."""
     if not verbose:
         yield None
         return
