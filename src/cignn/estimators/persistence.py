@@ -83,10 +83,12 @@ def write_folder(
     files : mapping of str to bytes
         The content of the model's files, by their names.
     notes : mapping of str to str, optional
-        Texts kept beside the model, which readers may change: they have no checksum.
+        Text kept beside the model as ``settings.toml``, which readers may change: it is not checked.
     """
     folder = check_model_path(path)
     texts = {name: text.encode() for name, text in (notes or {}).items()}
+    if wrong := sorted(set(texts) - {SETTINGS}):
+        raise ValueError(f"notes of a model are kept as {SETTINGS} only, got {wrong[0]!r}.")
     header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
     config = header | dict(config) | {"files": _listed(files), "notes": _listed(texts)}
     contents = {**files, **texts, CONFIG: sealed(config)}
