@@ -91,12 +91,12 @@ def test_help_shows_an_example_within_80_columns(
 
 def test_fit_keeps_all_that_new_subjects_need(here: Path) -> None:
     model, new = load_model("svm"), load_cohort("new_subjects", label=None, one_class="keep")
-    assert [type(step).__name__ for step in model.pipeline_[:-1]] == [
+    assert [type(step).__name__ for _, step in model.steps[:-1]] == [
         "Connectivity",
         "ComBat",
         "ConnectomeGraphs",
     ]
-    assert model.pipeline_[0].kind == "tangent" and model.pipeline_[2].density == 0.5
+    assert model[0].kind == "tangent" and model[2].density == 0.5
     assert model.roi_names_[3] == "region 3" and set(model.atlas_.systems) > {"network-1"}
     assert model.predict_proba(new).shape == (4, 2)
 
@@ -661,7 +661,7 @@ def test_fisher_needs_correlations(call: Call, here: Path) -> None:
 def test_missing_covariates_can_be_taken_as_the_mean(call: Call, here: Path) -> None:
     words = "fit ageless --combat --missing-covariates mean --method linear-svm --out filled"
     assert call(*words.split()).code == 0
-    assert load_model("filled").pipeline_.named_steps["combat"].missing == "mean"
+    assert load_model("filled").named_steps["combat"].missing == "mean"
 
 
 @pytest.mark.parametrize(("words", "told"), BAD.values(), ids=BAD.keys())
@@ -742,7 +742,7 @@ def test_the_settings_file_of_the_docs_is_read(call: Call, here: Path) -> None:
     result = call("fit", "--config", "docs.toml", "--out", "from_docs", *QUICK, "--json")
     assert result.code == 0, result.err
     model = load_model("from_docs")
-    assert model.pipeline_[0].fisher and "combat" in model.pipeline_.named_steps
+    assert model[0].fisher and "combat" in model.named_steps
     assert model.classifier_.settings_["keep"] == 0.15
     words = ["--config", "docs.toml", "--out", "eval_docs", "--set", "epochs=1", "--set", "n_estimators=1"]
     result = call("evaluate", *words, "--json")

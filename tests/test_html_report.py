@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import Pipeline
 
 from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
 from cignn.connectome import ConnectomeGraphs
@@ -643,7 +644,7 @@ def test_a_fitted_model_gives_a_report(tmp_path: Path) -> None:
     assert "trained on these very subjects" in render_report(seen)
     told = report_of(model.classifier_, model.to_graphs(cohort))
     np.testing.assert_array_equal(told.held_out, data.held_out)
-    assert report_of(model.pipeline_, cohort[30:]).names == report_of(model, cohort[30:]).names
+    assert report_of(Pipeline(model.steps), cohort[30:]).names == report_of(model, cohort[30:]).names
     path = write_report(tmp_path / "new" / "report.html", data)
     assert [p.name for p in path.parent.iterdir()] == ["report.html"]
 

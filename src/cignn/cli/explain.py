@@ -140,7 +140,7 @@ def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quie
         "connectivity",
     ):
         raise typer.BadParameter(
-            f"{explainer} explains networks, the model is none ({classifier.settings_.get('kind')}); fit "
+            f"{explainer} explains networks, the model is none ({classifier.settings_.get('model')}); fit "
             "one such as ci-gnn.",
             param_hint="'--explainer'",
         )
