@@ -191,8 +191,8 @@ MUTANTS = [
         "estimators/ci_gnn_settings.py",
         "causal_weight=1e-3,",
         "causal_weight=0.0,",
-        "estimators",
-        "default",
+        "settings",
+        "presets",
     ),
     Mutant(
         "the rest costs nothing by default",

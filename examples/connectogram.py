@@ -9,21 +9,17 @@ connections as well as a network does.
 import numpy as np
 from scipy.stats import ttest_ind
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 
 from cignn import CIGNNClassifier
-from cignn.connectome import Connectivity, ConnectomeGraphs
+from cignn.connectome import Connectivity, make_connectome_pipeline
 from cignn.datasets import make_cohort
 from cignn.report import draw_connectogram
 
 cohort = make_cohort(160, n_edges=30, effect=0.35, random_state=0)
 train, test = train_test_split(range(len(cohort)), stratify=cohort.y, random_state=0)
 
-pipe = make_pipeline(
-    Connectivity("correlation", fisher=True),
-    ConnectomeGraphs(),
-    CIGNNClassifier(epochs=15, n_estimators=2, random_state=0),
-)
+clf = CIGNNClassifier(epochs=15, n_estimators=2, random_state=0)
+pipe = make_connectome_pipeline(clf, connectivity=Connectivity(fisher=True))
 pipe.fit(cohort[train], cohort.y[train])
 print(f"accuracy on {len(test)} test subjects: {pipe.score(cohort[test], cohort.y[test]):.2f}")
 

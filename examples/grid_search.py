@@ -6,23 +6,17 @@ inside each inner fold. The test subjects take no part in the search; they are s
 
 import pandas as pd
 from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.pipeline import Pipeline
 
 from cignn import CIGNNClassifier
-from cignn.connectome import Connectivity, ConnectomeGraphs
+from cignn.connectome import Connectivity, make_connectome_pipeline
 from cignn.datasets import make_cohort
 
 cohort = make_cohort(120, n_rois=30, n_edges=12, effect=0.4, lengths=(100, 140), random_state=0)
 train, test = train_test_split(range(len(cohort)), stratify=cohort.y, random_state=0)
 
-pipe = Pipeline(
-    [
-        ("connectivity", Connectivity(fisher=True)),
-        ("graphs", ConnectomeGraphs()),
-        ("ci_gnn", CIGNNClassifier(epochs=10, n_estimators=1, random_state=0)),
-    ]
-)
-grid = {"ci_gnn__settings__dropout": [0.2, 0.8], "connectivity__kind": ["correlation", "partial"]}
+clf = CIGNNClassifier(epochs=10, n_estimators=1, random_state=0)
+pipe = make_connectome_pipeline(clf, connectivity=Connectivity(fisher=True))
+grid = {"classifier__settings__dropout": [0.2, 0.8], "connectivity__kind": ["correlation", "partial"]}
 search = GridSearchCV(pipe, grid, cv=3, scoring="roc_auc").fit(cohort[train], cohort.y[train])
 
 columns = [f"param_{name}" for name in grid] + ["mean_test_score", "std_test_score"]

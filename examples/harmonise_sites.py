@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
+from cignn.connectome import ComBat, Connectivity, make_connectome_pipeline
 from cignn.datasets import make_cohort
 from cignn.estimators import GraphVectors
 from cignn.evaluation import audit, evaluate, summary
@@ -31,11 +31,12 @@ for finding in audit(cohort):
     if finding.severity == "serious":
         print(f"{finding.name}: {finding.message}")
 
-classifier = (ConnectomeGraphs(), GraphVectors(), StandardScaler(), LogisticRegression(max_iter=1000))
+classifier = make_pipeline(GraphVectors(), StandardScaler(), LogisticRegression(max_iter=1000))
+fisher = Connectivity(fisher=True)
 combat = ComBat(covariates=("age", "sex"), unseen="grand_mean")
 methods = {
-    "as they are": make_pipeline(Connectivity(fisher=True), *classifier),
-    "with ComBat": make_pipeline(Connectivity(fisher=True), combat, *classifier),
+    "as they are": make_connectome_pipeline(classifier, connectivity=fisher),
+    "with ComBat": make_connectome_pipeline(classifier, connectivity=fisher, combat=combat),
 }
 for protocol, words in {"kfold": "random folds", "loso": "one site left out at a time"}.items():
     results = evaluate(methods, cohort, protocol, verbose=0)

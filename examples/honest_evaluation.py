@@ -11,7 +11,7 @@ from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from cignn.connectome import Connectivity, ConnectomeGraphs
+from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import make_cohort
 from cignn.estimators import GraphVectors
 from cignn.evaluation import compare_methods, evaluate, make_protocol, summary
@@ -19,15 +19,11 @@ from cignn.evaluation import compare_methods, evaluate, make_protocol, summary
 cohort = make_cohort(120, n_rois=40, n_edges=15, effect=0.35, random_state=0)
 shuffled = cohort.with_y(np.random.default_rng(0).permutation(cohort.y))
 
+t_test = SelectKBest(f_classif, k=50)  # for two classes F = t²
+baseline = make_pipeline(GraphVectors(), t_test, LogisticRegression(max_iter=1000))
 methods = {
     "ci-gnn": {"epochs": 15, "n_estimators": 2},
-    "t-test + logistic": make_pipeline(
-        Connectivity(fisher=True),
-        ConnectomeGraphs(),
-        GraphVectors(),
-        SelectKBest(f_classif, k=50),  # for two classes F = t²
-        LogisticRegression(max_iter=1000),
-    ),
+    "t-test + logistic": make_connectome_pipeline(baseline),
 }
 data = {"cohort": cohort, "labels shuffled": shuffled}
 results = evaluate(methods, data, make_protocol("kfold", n_splits=4), seeds=1, verbose=0)

@@ -11,8 +11,8 @@ import pandas as pd
 from sklearn.model_selection import train_test_split
 
 from cignn import CIGNNClassifier, load_cohort
+from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import make_cohort
-from cignn.estimators import CohortClassifier
 from cignn.evaluation import audit
 from cignn.report import report_of, write_report
 
@@ -33,9 +33,9 @@ print(cohort.summary())
 print(audit(cohort))  # is there anything else that tells the classes apart?
 
 train, test = train_test_split(range(len(cohort)), stratify=cohort.y, random_state=0)
-model = CohortClassifier.make(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
-model.fit(cohort[train], cohort.y[train])
-print(f"accuracy on {len(test)} test subjects: {model.score(cohort[test], cohort.y[test]):.2f}")
+pipe = make_connectome_pipeline(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
+pipe.fit(cohort[train], cohort.y[train])
+print(f"accuracy on {len(test)} test subjects: {pipe.score(cohort[test], cohort.y[test]):.2f}")
 
-data = report_of(model, cohort[test], cohort[test], title="My study")
+data = report_of(pipe, cohort[test], cohort[test], title="My study")
 print("open", write_report("report.html", data))

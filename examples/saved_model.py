@@ -1,20 +1,20 @@
 """Save a trained model and use it on new subjects.
 
 A model is a folder with ``model.safetensors`` and JSON files. Nothing in it is unpickled, so a folder from
-somebody else runs no code of theirs. A `CohortClassifier` keeps the steps before the network too: new
-subjects enter as series or matrices, and their regions are put into the model's order by name.
+somebody else runs no code of theirs. The steps before the network are kept too: new subjects enter as
+series or matrices, and their regions are put into the model's order by name.
 """
 
-from cignn import CIGNNClassifier, load_model
+from cignn import CIGNNClassifier, load_model, save_model
+from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import make_cohort
-from cignn.estimators import CohortClassifier
 
 cohort = make_cohort(140, n_rois=30, n_edges=12, effect=0.5, lengths=(100, 140), random_state=0)
 training, new = cohort[:120], cohort[120:]
 
-model = CohortClassifier.make(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
-model.fit(training, training.y)
-model.save("model")
+pipe = make_connectome_pipeline(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))
+pipe.fit(training, training.y)
+save_model(pipe, "model")
 
 # Somewhere else, some time later.
 model = load_model("model")

@@ -28,16 +28,16 @@ def assert_found(graphs: GraphSet) -> None:
         assert np.nanmean(areas[graphs.y[test] == label]) >= 0.75
 
 
-def test_the_default_preset_finds_the_motifs() -> None:
+def test_the_motif_preset_finds_the_motifs() -> None:
     assert_found(make_ba2motifs(1000, random_state=0))
 
 
 @pytest.mark.data
-def test_the_default_preset_finds_the_motifs_of_the_published_file(real_data: Callable[[str], Path]) -> None:
+def test_the_motif_preset_finds_the_motifs_of_the_published_file(real_data: Callable[[str], Path]) -> None:
     assert_found(load_ba2motifs(real_data("ba2motifs.npz")))
 
 
-def test_the_default_preset_does_not_follow_the_base() -> None:
+def test_the_motif_preset_does_not_follow_the_base() -> None:
     """Bases go along with nine labels in ten while training and with none while testing."""
     graphs = make_spurious_motifs(900, bias=0.9, random_state=0)
     model = CIGNNClassifier(random_state=0).fit(graphs[graphs.groups == "train"])

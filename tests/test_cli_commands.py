@@ -387,7 +387,7 @@ def test_failed_tasks_are_told_with_exit_code_one(call: Call, here: Path) -> Non
 def test_explainers_that_explain_nothing_are_told(call: Call, here: Path) -> None:
     words = "evaluate my_study --methods gin --set epochs=1 --explainers built-in --out unexplained"
     result = call(*words.split())
-    assert result.code == 0 and "built-in did not explain gin: TypeError: GNNClassifier brings" in result.err
+    assert result.code == 0 and "built-in did not explain gin: TypeError: GNNClassifier has no" in result.err
     assert "explanations: mean" not in result.out
 
 

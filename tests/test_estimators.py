@@ -592,7 +592,7 @@ def test_the_paper_preset_trains_one_half_in_each_stage(graphs: GraphSet, moved:
     assert moved == {"generative": {"encoder", "decoders"}, "classification": {"subgraph", "classifier"}}
 
 
-def test_the_default_preset_trains_the_encoder_beside_the_classifier(
+def test_the_motif_preset_trains_the_encoder_beside_the_classifier(
     graphs: GraphSet, moved: dict[str, set[str]]
 ) -> None:
     tiny().fit(graphs)

@@ -128,7 +128,7 @@ def test_a_number_gives_one_explanation(ragged: Explanations, aligned: Explanati
         ragged[[0, 3]]
 
 
-def test_repr_tells_how_many_and_how_heavy(ragged: Explanations) -> None:
+def test_repr_tells_how_many_and_their_mean_weight(ragged: Explanations) -> None:
     assert repr(ragged) == "Explanations(3 graphs, mean edge weight 0.52)"
     assert repr(ragged[[]]).startswith("Explanations(0 graphs")
     assert repr(ragged[[2]]) == "Explanations(1 graphs, no edges)"
@@ -137,7 +137,7 @@ def test_repr_tells_how_many_and_how_heavy(ragged: Explanations) -> None:
 # -------------------------------------------------------------------- top edges
 
 
-def test_top_edges_are_the_heaviest_of_each_graph_in_order(ragged: Explanations) -> None:
+def test_top_edges_are_those_of_largest_weight_in_order(ragged: Explanations) -> None:
     table = ragged.top_edges(2)
     edges = ragged.graphs.edges(0)
     assert table.columns.tolist() == ["graph", "source", "target", "weight", "connectivity", "sign"]
@@ -176,7 +176,7 @@ def test_no_edges_to_show_is_an_error(ragged: Explanations, k: Any) -> None:
 
 @pytest.fixture
 def cohort() -> Explanations:
-    """Six complete graphs of four nodes in two systems; edge 0–1 is heavy in the first three."""
+    """Six complete graphs of four nodes in two systems; edge 0–1 has a large weight in the first three."""
     rng = np.random.default_rng(0)
     pairs = np.array(np.triu_indices(4, 1)).T
     weights = rng.uniform(0.1, 0.2, (6, len(pairs)))
@@ -228,7 +228,7 @@ def test_one_graph_is_held_against_its_group(cohort: Explanations) -> None:
 
 
 def masks(n: int, shift: float, noise: float, subjects: list[str] | None = None) -> Explanations:
-    """One mask of ten nodes for n graphs, noise on it, and a shift of its heaviest edge in the first half."""
+    """One mask of ten nodes for n graphs, noise on it, and a shift of its top edge in the first half."""
     rng = np.random.default_rng(0)
     pairs = np.array(np.triu_indices(10, 1)).T
     weights = rng.uniform(0.3, 0.6, len(pairs)) + rng.normal(0, noise, (n, len(pairs)))

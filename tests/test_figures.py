@@ -19,7 +19,7 @@ from matplotlib.patches import Wedge
 from cignn import report
 from cignn.datasets.atlas import SYSTEMS, Atlas
 from cignn.report.connectogram import ring, spread
-from cignn.report.labels import difference, strongest, top_nodes
+from cignn.report.labels import difference, top_edges, top_nodes
 from cignn.report.style import NEGATIVE, POSITIVE, SAFE_SYSTEMS, system_colours, text_on
 from cignn.report.systems import OWN, SHARED
 from drawings import AAL, axes_of, explanation, legend_words, part, texts
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.medium
 # ----------------------------------------------------------------------------- what is drawn
 
 
-def test_the_strongest_edges_are_the_heaviest_above_the_threshold_and_the_heaviest_comes_last() -> None:
+def test_the_top_edges_lie_above_the_threshold_and_the_top_one_comes_last() -> None:
     ex = explanation()
-    kept = strongest(ex, 10)
+    kept = top_edges(ex, 10)
     assert sorted(kept.edge_weights) == list(kept.edge_weights)
     np.testing.assert_array_equal(kept.edge_weights, np.sort(ex.edge_weights)[-10:])
-    assert len(strongest(ex, None, 0.9).edges) == (ex.edge_weights > 0.9).sum()
-    assert len(strongest(replace(ex, edge_weights=np.zeros(200))).edges) == 0, "weight 0 is no edge"
+    assert len(top_edges(ex, None, 0.9).edges) == (ex.edge_weights > 0.9).sum()
+    assert len(top_edges(replace(ex, edge_weights=np.zeros(200))).edges) == 0, "weight 0 is no edge"
 
 
 def test_a_difference_has_the_edges_of_both_and_changes_sign_with_their_order() -> None:
@@ -70,7 +70,7 @@ def test_what_cannot_be_drawn_is_named_in_one_line(change: dict[str, Any], words
 
 
 def test_regions_without_a_place_are_asked_for() -> None:
-    with pytest.raises(ValueError, match="pass atlas=, an Atlas with coordinates"):
+    with pytest.raises(ValueError, match="pass atlas=, an Atlas or an"):
         report.draw_connectome(replace(explanation(), node_names=None))
 
 
@@ -88,7 +88,7 @@ def test_every_view_draws_its_edges_at_their_places_and_only_nodes_with_edges(vi
     ex = explanation()
     figure = report.draw_connectome(ex, views=view, top=30)
     ax = axes_of(figure, f"|{view}")
-    drawn = strongest(ex, 30)
+    drawn = top_edges(ex, 30)
     inside = in_view(view)[drawn.edges].all(1)
     lines = part(ax, LineCollection, "edges")
     assert len(lines.get_segments()) == inside.sum() > 0
@@ -102,14 +102,14 @@ def test_every_view_draws_its_edges_at_their_places_and_only_nodes_with_edges(vi
     assert (flat >= limits[0]).all() and (flat <= limits[1]).all(), "the whole brain is in the picture"
 
 
-def test_heavy_edges_are_thick_and_dark_and_nodes_grow_with_their_edges() -> None:
+def test_edges_of_large_weight_are_thick_and_dark_and_nodes_grow_with_their_edges() -> None:
     ex = explanation()
     ax = axes_of(report.draw_connectome(ex, views="z", top=40), "|z")
     lines = part(ax, LineCollection, "edges")
     assert (np.diff(lines.get_linewidths()) > 0).all(), "drawn in the order of their weight"
     assert (np.diff(lines.get_colors()[:, :3].sum(1)) <= 0).all()
     assert AAL.coordinates is not None and AAL.systems is not None
-    counts = np.bincount(strongest(ex, 40).edges.ravel(), minlength=116)
+    counts = np.bincount(top_edges(ex, 40).edges.ravel(), minlength=116)
     node_at = {tuple(at): node for node, at in enumerate(AAL.coordinates[:, :2].tolist())}
     nodes = part(ax, PathCollection, "nodes")
     drawn = [node_at[tuple(at)] for at in nodes.get_offsets().tolist()]
@@ -121,7 +121,7 @@ def test_heavy_edges_are_thick_and_dark_and_nodes_grow_with_their_edges() -> Non
 
 @pytest.mark.parametrize("colours", ["safe", "paper", {"VN": "#123456"}])
 def test_the_legend_names_the_systems_drawn_and_shows_their_colours(colours: Any) -> None:
-    ex = strongest(explanation(), 12)
+    ex = top_edges(explanation(), 12)
     figure = report.draw_connectome(ex, colours=colours)
     assert ex.systems is not None
     present = set(ex.systems[np.unique(ex.edges)])
@@ -133,11 +133,11 @@ def test_the_legend_names_the_systems_drawn_and_shows_their_colours(colours: Any
         assert to_hex(handle.get_markerfacecolor()) == palette[text.get_text()]  # type: ignore[attr-defined]
 
 
-def test_the_strongest_nodes_are_named_once_within_the_figure_and_apart_from_each_other() -> None:
+def test_the_top_nodes_are_named_once_within_the_figure_and_apart_from_each_other() -> None:
     ex = explanation()
     figure = report.draw_connectome(ex, n_labels=6)
     named = [text for ax in figure.axes for text in ax.texts if text.get_text()]
-    wanted = {AAL.names[node].replace("_", " ") for node in top_nodes(strongest(ex, 50), 6)}
+    wanted = {AAL.names[node].replace("_", " ") for node in top_nodes(top_edges(ex, 50), 6)}
     assert sorted(text.get_text() for text in named) == sorted(wanted)
     boxes = [text.get_window_extent() for text in named]
     for i, box in enumerate(boxes):
@@ -147,8 +147,8 @@ def test_the_strongest_nodes_are_named_once_within_the_figure_and_apart_from_eac
 
 
 def test_groups_share_one_scale_and_the_difference_has_two_colours_and_dashes() -> None:
-    heavy, light = explanation(0), replace(explanation(1), edge_weights=explanation(1).edge_weights / 4)
-    figure = report.draw_connectomes({"A": heavy, "B": light}, top=20)
+    large, small = explanation(0), replace(explanation(1), edge_weights=explanation(1).edge_weights / 4)
+    figure = report.draw_connectomes({"A": large, "B": small}, top=20)
     widths = [part(axes_of(figure, f"{title}|z"), LineCollection, "edges").get_linewidths() for title in "AB"]
     assert min(widths[0]) > max(widths[1])
     assert {text.get_text() for text in figure.texts} == {"A", "B"}
@@ -156,32 +156,32 @@ def test_groups_share_one_scale_and_the_difference_has_two_colours_and_dashes() 
         report.draw_connectomes({})
 
     other = explanation(1)
-    figure = report.draw_connectome(heavy, other=other, views="z", top=60)
+    figure = report.draw_connectome(large, other=other, views="z", top=60)
     lines = part(axes_of(figure, "|z"), LineCollection, "edges")
-    values = strongest(difference(heavy, other), 60).edge_weights
+    values = top_edges(difference(large, other), 60).edge_weights
     dashed = np.array([pattern[1] is not None for pattern in lines.get_linestyles()])
     np.testing.assert_array_equal(dashed, values < 0)
     assert dashed.any() and not dashed.all()
-    heaviest = lines.get_colors()[np.abs(values).argmax()]
+    top = lines.get_colors()[np.abs(values).argmax()]
     end = POSITIVE if values[np.abs(values).argmax()] > 0 else NEGATIVE
-    np.testing.assert_allclose(heaviest[:3], to_rgb(end), atol=0.01)
+    np.testing.assert_allclose(top[:3], to_rgb(end), atol=0.01)
 
 
 def test_a_subject_beside_the_group_shows_what_both_have() -> None:
     group = explanation(0)
-    subject = strongest(group, 15)
+    subject = top_edges(group, 15)
     figure = report.draw_against_group(subject, group, views="z", top=20, titles=("sub-1", "patients"))
     for title, n_own in (("sub-1", 0), ("patients", 5)):
         colours = part(axes_of(figure, f"{title}|z"), LineCollection, "edges").get_colors()
         found = [to_hex(colour) for colour in colours]
         assert (found.count(SHARED), found.count(OWN)) == (15, n_own)
-    assert "among the heaviest of both" in legend_words(figure)
-    with pytest.raises(ValueError, match="titles must be two that differ"):
+    assert "among the top edges of both" in legend_words(figure)
+    with pytest.raises(ValueError, match="titles must be two different ones"):
         report.draw_against_group(subject, group, titles=("a", "a"))
 
 
 def test_an_atlas_in_another_order_is_put_in_order_and_a_plain_array_needs_no_systems() -> None:
-    ex = strongest(explanation(), 20)
+    ex = top_edges(explanation(), 20)
     straight = axes_of(report.draw_connectome(ex, views="z"), "|z")
     turned = axes_of(report.draw_connectome(ex, AAL[::-1], views="z"), "|z")
     for ax in (straight, turned):
@@ -204,7 +204,7 @@ def test_an_explanation_without_edges_is_an_empty_brain() -> None:
 
 def test_signs_in_names_are_written_as_they_are() -> None:
     names = [f"<b>{name}</b> $x^ {i}" for i, name in enumerate(AAL.names)]
-    ex = strongest(replace(explanation(), node_names=names), 10)
+    ex = top_edges(replace(explanation(), node_names=names), 10)
     for figure in (
         report.draw_connectome(ex, AAL.coordinates, n_labels=3, title="a $ b"),
         report.draw_connectogram(ex),
@@ -233,7 +233,7 @@ def test_the_ring_keeps_systems_together_with_gaps_between_them() -> None:
 def test_the_ring_draws_curves_between_the_nodes_of_its_edges_and_a_band_per_system() -> None:
     ex = explanation()
     figure = report.draw_connectogram(ex, top=25)
-    ax, drawn = axes_of(figure, "ring"), strongest(ex, 25)
+    ax, drawn = axes_of(figure, "ring"), top_edges(ex, 25)
     lines = part(ax, LineCollection, "edges")
     angle = ring(AAL.systems, 116)
     assert len(lines.get_segments()) == 25
@@ -285,7 +285,7 @@ def test_the_difference_ring_dashes_what_the_other_has_more_of() -> None:
     one, other = explanation(0), explanation(1)
     lines = part(axes_of(report.draw_connectogram(one, other=other), "ring"), LineCollection, "edges")
     dashed = [pattern[1] is not None for pattern in lines.get_linestyles()]
-    np.testing.assert_array_equal(dashed, strongest(difference(one, other)).edge_weights < 0)
+    np.testing.assert_array_equal(dashed, top_edges(difference(one, other)).edge_weights < 0)
 
 
 def number(text: str) -> float:

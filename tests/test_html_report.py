@@ -23,8 +23,8 @@ from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.evaluation import Audit, Finding
 from cignn.evaluation.tasks import MissingTask
 from cignn.report import ReportData, report_of, write_report
-from cignn.report.graphs import group_of, records
 from cignn.report.html import embedded_json, render_report
+from cignn.report.payload import group_of, records
 from cignn.report.performance import calibration_bins, mean_interval, method_tables, own_scores, site_rows
 from cignn.report.report_data import Removal
 
@@ -50,13 +50,13 @@ def fabricated(n: int = N, n_rois: int = 116, **changes: Any) -> ReportData:
     shares = np.array([0, 0.05, 0.1, 0.2, 0.5])
     members = np.stack([1 - probability, probability], -1)
     mean = members.mean(0)
-    heaviest = mean.max(1) * (1 - shares[:, None])
+    top = mean.max(1) * (1 - shares[:, None])
     data = ReportData(
         Explanations(graphs, weights),
         np.array([0, 1]),
         mean,
         members,
-        Removal(shares, heaviest, np.broadcast_to(mean.max(1), heaviest.shape)),
+        Removal(shares, top, np.broadcast_to(mean.max(1), top.shape)),
         held_out=np.arange(n) % 2 == 0,
         class_names={0: "control", 1: "patient"},
         settings={"keep": 0.3},
@@ -245,7 +245,7 @@ def test_the_slider_changes_how_many_edges_are_drawn(page: Page, report: Path) -
 
 
 @needs_browser
-def test_the_threshold_named_is_that_of_the_lightest_edge_drawn(page: Page, report: Path) -> None:
+def test_the_threshold_named_is_that_of_the_smallest_weight_drawn(page: Page, report: Path) -> None:
     page.open(report)
     page.set("#group-viewer .threshold", 500)
     count = page.drawn()
@@ -303,9 +303,9 @@ def test_the_table_sorts_filters_turns_and_exports(page: Page, report: Path) -> 
     page.open(report)
     ex = fabricated().explanations
     table = "#edge-table"
-    heaviest = ex.mean().top_edges(25)
-    assert page.column(table, 0) == list(heaviest["source"])
-    assert page.column(table, 1) == list(heaviest["target"])
+    top = ex.mean().top_edges(25)
+    assert page.column(table, 0) == list(top["source"])
+    assert page.column(table, 1) == list(top["target"])
     head = f"{table} thead th:nth-child(3)"
     assert (
         page.js("return document.querySelector(arguments[0]).getAttribute('aria-sort')", head) == "descending"
@@ -399,10 +399,11 @@ def test_weights_that_are_the_same_for_everyone_are_said_to_be(page: Page, tmp_p
     data = fabricated(12, 20)
     alike = Explanations(data.graphs, [data.explanations.edge_weights[0]] * 12)
     page.open(write_report(tmp_path / "alike.html", replace(data, explanations=alike)), "#subject-1")
-    assert any("weighs the edges of all subjects nearly alike" in text for text in page.texts("#one .notice"))
+    words = "gives the edges of all subjects nearly the same weights"
+    assert any(words in text for text in page.texts("#one .notice"))
     assert set(page.column("#one-table", 4)) == {"–"}, "a byte's rounding is no distance from the group"
-    assert "its explanation is one of the group" in page.text("#explanation")
-    assert "its explanation is one of the group" not in render_report(data)
+    assert "it explains the group" in page.text("#explanation")
+    assert "it explains the group" not in render_report(data)
 
 
 @needs_browser
@@ -603,9 +604,7 @@ def test_a_thousand_subjects_stay_below_30_mb(
         explanations=small.explanations[index],
         probabilities=small.probabilities[index],
         member_probabilities=small.member_probabilities[:, index],
-        removal=Removal(
-            small.removal.shares, small.removal.heaviest[:, index], small.removal.chance[:, index]
-        ),
+        removal=Removal(small.removal.shares, small.removal.top[:, index], small.removal.random[:, index]),
         held_out=None,
     )
     path = write_report(tmp_path / "large.html", many)
@@ -632,8 +631,8 @@ def test_a_fitted_model_gives_a_report(tmp_path: Path) -> None:
     data = report_of(model, cohort, class_names={0: "control", 1: "patient"})
     assert data.held_out.tolist() == [False] * 30 + [True] * 10
     np.testing.assert_allclose(data.member_probabilities.mean(0), data.probabilities, atol=1e-6)
-    np.testing.assert_allclose(data.removal.heaviest[0], data.probabilities.max(1))
-    assert data.removal.heaviest.shape == data.removal.chance.shape == (5, 40)
+    np.testing.assert_allclose(data.removal.top[0], data.probabilities.max(1))
+    assert data.removal.top.shape == data.removal.random.shape == (5, 40)
     assert own_scores(data)["accuracy"].value == (data.predicted == data.truth)[30:].mean()
     page = render_report(data)
     assert "Scored on 10 subjects that it was not trained on." in page
@@ -641,7 +640,7 @@ def test_a_fitted_model_gives_a_report(tmp_path: Path) -> None:
     assert "share of patient that is recognised" in page and "guessing gives 0.50" in page
     seen = report_of(model, cohort[:30])
     assert seen.trained_on and seen.held_out is None
-    assert "trained on these very subjects" in render_report(seen)
+    assert "trained on these subjects" in render_report(seen)
     told = report_of(model.classifier_, model.to_graphs(cohort))
     np.testing.assert_array_equal(told.held_out, data.held_out)
     assert report_of(Pipeline(model.steps), cohort[30:]).names == report_of(model, cohort[30:]).names
@@ -662,7 +661,7 @@ def test_nothing_is_scored_where_nobody_knows_what_was_trained_on() -> None:
     data = report_of(Stranger(), graphs)
     assert data.held_out is None and not data.scored.any() and not own_scores(data)
     page = render_report(data)
-    assert "Not scored: which graphs the model was trained on is not recorded" in page
+    assert "Not scored: it is not recorded which graphs the model was trained on" in page
     assert "Scored on" not in page and "balanced accuracy" not in page
     given = report_of(Stranger(), graphs, held_out=np.arange(20) >= 12)
     assert given.scored.sum() == 8 and "Scored on 8 graphs" in render_report(given)
@@ -686,7 +685,7 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
     data = fabricated(4, 20)
     with pytest.raises(ValueError, match=r"probabilities must be \(4, 2\)"):
         replace(data, probabilities=np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="held_out must have one truth per graph"):
+    with pytest.raises(ValueError, match="held_out must have one entry per graph"):
         replace(data, held_out=np.ones(3, bool))
     with pytest.raises(ValueError, match=r"an .html file, got 'report.pdf'"):
         write_report(tmp_path / "report.pdf", data)
@@ -713,7 +712,7 @@ def test_little_data_is_no_reason_to_fail() -> None:
         data, explanations=Explanations(graphs.with_y(["x", "y"]), data.explanations.edge_weights)
     )
     assert (strange.truth == -1).all() and own_scores(strange) == {} and calibration_bins(strange) == []
-    assert "nothing can be scored" in render_report(strange)
+    assert "there are no scores" in render_report(strange)
 
 
 def test_text_in_json_cannot_end_its_element() -> None:
@@ -861,7 +860,7 @@ def test_seeds_of_a_run_are_no_further_subjects() -> None:
 def test_the_evaluation_and_the_model_must_know_the_same_classes() -> None:
     data = fabricated()
     wrong = run_of(data).assign(y_true="ASD")
-    with pytest.raises(ValueError, match="have other classes; the model knows 0, 1"):
+    with pytest.raises(ValueError, match="have different classes; the model knows 0, 1"):
         render_report(replace(data, predictions=wrong))
 
 
@@ -872,7 +871,7 @@ def test_the_positive_class_can_be_either_and_is_named() -> None:
     assert turned["sensitivity"] == usual["specificity"] and turned["accuracy"] == usual["accuracy"]
     page = render_report(other)
     assert "positive class control" in page and "share of control that is recognised" in page
-    assert "where control was given" in " ".join(page.split()) and '"positive":0' in page
+    assert "frequency of control against" in " ".join(page.split()) and '"positive":0' in page
     assert "share of patient that is recognised" in render_report(data)
     with pytest.raises(ValueError, match="positive must be one of the classes, 0 or 1, got 'MDD'"):
         replace(data, positive="MDD")

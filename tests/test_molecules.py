@@ -16,7 +16,7 @@ import pytest
 
 from cignn.explanations import Explanation
 from cignn.report import draw_molecules, molecule_picture
-from cignn.report.graphs import ATOMS, heavy_bonds, make_molecule
+from cignn.report.graphs import ATOMS, make_molecule, top_bonds
 
 # Nitrobenzene: a ring of six carbons, a nitro group on the first.
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)]
@@ -27,15 +27,15 @@ NITRO = Explanation(EDGES, np.array([0.1] * 6 + [0.7, 0.9, 0.8]), 9)
 
 
 @pytest.mark.parametrize(("top", "expected"), [(1, [7]), (2, [7, 8]), (0.3, [7, 8, 6]), (1.0, [7, 8, 6])])
-def test_the_heaviest_bonds_come_first(top: float, expected: list[int]) -> None:
-    assert heavy_bonds(NITRO, top)[: len(expected)].tolist() == expected
-    assert len(heavy_bonds(NITRO, 1.0)) == 9
+def test_the_top_bonds_come_first(top: float, expected: list[int]) -> None:
+    assert top_bonds(NITRO, top)[: len(expected)].tolist() == expected
+    assert len(top_bonds(NITRO, 1.0)) == 9
 
 
 @pytest.mark.parametrize("top", [0, -1, 1.5, 0.0, True, "all"])
 def test_what_is_no_number_of_bonds_is_refused(top: Any) -> None:
-    with pytest.raises(ValueError, match="whole number of bonds from 1 on, or a share"):
-        heavy_bonds(NITRO, top)
+    with pytest.raises(ValueError, match="whole number of at least 1, or a share of the bonds"):
+        top_bonds(NITRO, top)
 
 
 def test_without_rdkit_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_atoms_and_orders_must_fit_the_graph() -> None:
 
 
 @pytest.mark.medium
-def test_rdkit_draws_the_molecule_with_its_heaviest_bonds_in_colour(tmp_path: Path) -> None:
+def test_rdkit_draws_the_molecule_with_its_top_bonds_in_colour(tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
     molecule = make_molecule(NITRO, SYMBOLS, ORDERS)
     assert [atom.GetSymbol() for atom in molecule.GetAtoms()] == SYMBOLS

@@ -23,7 +23,7 @@ from cignn.paper import measure as measuring
 from cignn.paper.data import SMOKE, SOURCES, SubgraphClassifier, few, load_sets
 from cignn.paper.engine import compare
 from cignn.paper.measure import MEASURES
-from cignn.paper.spec import KINDS, Claim, parse_numbers, parse_spec
+from cignn.paper.spec import MEASURED, Claim, parse_numbers, parse_spec
 from cignn.paper.tables import judge
 
 pytestmark = pytest.mark.medium
@@ -38,14 +38,14 @@ SMALL = {"verbose": 0}
 def test_a_spec_is_complete(name: str) -> None:
     spec = load_spec(name)
     assert spec.title and spec.source
-    assert spec.kind in KINDS and spec.kind in MEASURES
+    assert spec.measure in MEASURED and spec.measure in MEASURES
     assert set(spec.data) <= set(SOURCES)
     assert spec.metrics
     rows = [method.row for method in spec.methods]
     assert len(set(rows)) == len(rows)
     known = set(spec.numbers["row"])
     for method in spec.methods:
-        assert spec.kind == "ranks" or method.estimator in ESTIMATORS
+        assert spec.measure == "ranks" or method.estimator in ESTIMATORS
         assert set(method.on) <= set(spec.data)
         assert not method.paper_row or method.paper_row in known
         for explainer in (method.explainer, method.subgraph_of):
@@ -54,7 +54,7 @@ def test_a_spec_is_complete(name: str) -> None:
             here = method.for_data(data)
             if here.estimator:
                 make_estimator(here.estimator, **here.params)
-    if spec.kind in ("classification", "explanation", "independence", "ranks"):
+    if spec.measure in ("classification", "explanation", "independence", "ranks"):
         assert known <= set(rows)  # every row of the paper is run
         assert spec.numbers.empty or set(spec.numbers["metric"]) <= {*spec.metrics, "rank"}
     for claim in spec.claims:
@@ -242,7 +242,7 @@ def test_every_smoke_run_passes_without_any_data(name: str, store: Path) -> None
     spec = result.spec
     measured = result.table[result.table["ours"].notna()]
     assert set(spec.data) <= set(measured["data"])
-    if spec.kind != "loso":
+    if spec.measure != "loso":
         assert {method.row for method in spec.methods} <= set(measured["row"])
     both = result.table.dropna(subset=["paper", "ours"])
     assert np.allclose(both["difference"], both["ours"] - both["paper"])

@@ -14,6 +14,7 @@ import pytest
 
 from cignn import Cohort, Explanations, GraphSet
 from cignn._checks import choice, jobs, number, shown, whole, widths
+from cignn._errors import DataError
 from cignn._random import as_random_state
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, RoiSeries
 from cignn.datasets import make_ba2motifs, make_cohort
@@ -59,7 +60,7 @@ def refused(work: Callable[[], Any], name: str) -> bool:
     except TrainingBeganError:
         return False
     except (ValueError, TypeError) as error:
-        assert type(error) in (ValueError, TypeError), repr(error)
+        assert type(error) in (ValueError, TypeError, DataError), repr(error)
         words = str(error)
         assert name in words and "\n" not in words and len(words) < 400, words
         return True

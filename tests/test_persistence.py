@@ -53,6 +53,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 # ------------------------------------------------------------- saving, loading
 
 
+def test_notes_that_no_reader_would_accept_are_refused(tmp_path: Path, fitted: CIGNNClassifier) -> None:
+    with pytest.raises(ValueError, match=r"kept as settings\.toml only, got 'study'"):
+        fitted.save(tmp_path / "model", notes={"study": "mine"})
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_loaded_model_is_the_saved_one(tmp_path: Path, graphs: GraphSet, fitted: CIGNNClassifier) -> None:
     fitted.save(tmp_path / "deep" / "model")
     loaded = load_model(str(tmp_path / "deep" / "model"))

@@ -150,7 +150,7 @@ def test_heavier_edges_are_thicker_more_orange_and_on_top(explanations: Explanat
         for edge, weight in zip(ex.edges, ex.edge_weights, strict=True)
     }
     drawn = np.array([weight_at[frozenset(tuple(p) for p in s.tolist())] for s in lines.get_segments()])
-    assert (np.diff(drawn) >= 0).all(), "the heaviest edge is drawn last"
+    assert (np.diff(drawn) >= 0).all(), "the top edge is drawn last"
     assert (np.diff(np.asarray(lines.get_linewidths())) > 0).all()
     orange, grey = np.array(to_rgb(EDGE_COLOUR)), np.array(to_rgb(QUIET_COLOUR))
     share = (lines.get_colors()[:, :3] - grey) @ (orange - grey) / np.square(orange - grey).sum()

@@ -752,7 +752,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     ),
     "seeds": ({"seeds": 0}, ValueError, "seeds must be different whole numbers, or how many"),
     "seed twice": ({"seeds": [1, 1]}, ValueError, "seeds must be different"),
-    "explainer": ({"explainers": ["gnn"]}, ValueError, "no explainer 'gnn'. There are gnn-explainer"),
+    "explainer": ({"explainers": ["gnn"]}, ValueError, "no explainer 'gnn'; did you mean 'gnn-explainer'"),
     "no explainer": ({"explainers": {"x": 3}}, TypeError, "explainer 'x' must be settings or an explainer"),
     "search": ({"search": {"gin": {}}}, ValueError, "search names 'gin', which is not evaluated"),
     "grid": ({"search": {"lasso": 3}}, ValueError, "search of 'lasso' must be name → values"),

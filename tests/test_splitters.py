@@ -371,9 +371,9 @@ def test_parts_of_ones_own_splits_are_positions_or_masks() -> None:
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        ([0.0, np.nan, 1.0, np.nan], "there is no label for b, d; leave out"),
-        (np.array(["HC", None, "AD", "AD"], object), "there is no label for b; leave out"),
-        (np.array(["HC", 1, "AD", "AD"], object), "labels must be of one kind, got int and str"),
+        ([0.0, np.nan, 1.0, np.nan], "labels are missing for b, d; drop"),
+        (np.array(["HC", None, "AD", "AD"], object), "labels are missing for b; drop"),
+        (np.array(["HC", 1, "AD", "AD"], object), "labels must be of one type, got int and str"),
     ],
 )
 def test_labels_that_are_missing_or_of_two_kinds_are_refused(y: Any, words: str) -> None:
@@ -392,5 +392,5 @@ def test_subjects_and_sites_are_read_from_cohorts_and_graphs() -> None:
     named = GraphSet.from_arrays(matrices, y=[0, 1, 0, 1], groups=["x", "x", "y", "y"], meta=columns)
     assert labels_of(named).subjects.tolist() == ["a", "b", "a", "c"]
     assert labels_of(named).sites.tolist() == ["x", "x", "y", "y"]  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="carry no labels; make them with y"):
+    with pytest.raises(ValueError, match="the data have no labels; pass y"):
         labels_of(plain.with_y(None))

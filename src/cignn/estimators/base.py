@@ -18,6 +18,7 @@ from cignn._arrays import digest
 from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, State, checkpoint_path, member_path, saved_seed
 from cignn.estimators.classifier import (
+    EvalSet,
     GraphClassifier,
     checked_probabilities,
     class_codes,
@@ -114,7 +115,7 @@ class NeuralGraphClassifier(GraphClassifier):
         self,
         X: GraphSet,
         y: Sequence | np.ndarray | None = None,
-        eval_set: GraphSet | tuple[GraphSet, Sequence] | None = None,
+        eval_set: EvalSet = None,
     ) -> Self:
         """Train on labelled graphs.
 
@@ -153,7 +154,7 @@ class NeuralGraphClassifier(GraphClassifier):
         return self
 
     def _train_members(
-        self, settings: dict[str, Any], data: Labelled, classes: np.ndarray, eval_set: Any
+        self, settings: dict[str, Any], data: Labelled, classes: np.ndarray, eval_set: EvalSet
     ) -> list[Trained]:
         """Train the networks one after the other; Ctrl-C keeps those that are ready."""
         device = resolve_device(self.device)
@@ -219,7 +220,7 @@ class NeuralGraphClassifier(GraphClassifier):
         return int(as_random_state(self.random_state).randint(2**31 - 1)) if saved is None else saved
 
     def _validation(
-        self, data: Labelled, classes: np.ndarray, eval_set: Any, seed: int
+        self, data: Labelled, classes: np.ndarray, eval_set: EvalSet, seed: int
     ) -> tuple[Labelled, Labelled]:
         """Return training and validation graphs."""
         graphs, codes = data
@@ -335,7 +336,7 @@ def _check_shapes(weights: dict[str, torch.Tensor], wanted: dict[str, torch.Tens
             raise ValueError(f"{name} has shape {tuple(weights[name].shape)}, not {tuple(value.shape)}")
 
 
-def _graphs_of(eval_set: Any) -> list[GraphSet]:
+def _graphs_of(eval_set: EvalSet) -> list[GraphSet]:
     """The graphs of an eval_set, where there is one."""
     return [] if eval_set is None else [eval_set[0] if isinstance(eval_set, tuple) else eval_set]
 

@@ -13,6 +13,7 @@ from cignn._checks import WIDEST
 from cignn._random import RandomState
 from cignn.estimators.base import ExplainingClassifier
 from cignn.estimators.ci_gnn_settings import OUTSIDE, SETTINGS, UNSET, as_settings, resolve
+from cignn.estimators.classifier import ClassWeight
 from cignn.estimators.settings import (
     AUTO_DENSITY,
     auto_epochs,
@@ -134,7 +135,7 @@ class CIGNNClassifier(ExplainingClassifier):
         settings: Mapping[str, Any] | None = None,
         epochs: int | str = "auto",
         n_estimators: int | str = "auto",
-        class_weight: Mapping[Any, float] | str | None = None,
+        class_weight: ClassWeight = None,
         validation_fraction: float = 0.1,
         checkpoint: str | Path | None = None,
         device: str = "auto",

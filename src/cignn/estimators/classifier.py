@@ -17,10 +17,14 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from cignn._checks import shown
+from cignn._random import RandomState
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import refuse_scores
 from cignn.estimators.persistence import Saved, write_folder
 from cignn.graphs import GraphSet
+
+ClassWeight = Mapping[Any, float] | str | None
+EvalSet = GraphSet | tuple[GraphSet, Sequence | np.ndarray] | None
 
 
 def check_graphs(graphs: Any) -> None:
@@ -64,21 +68,21 @@ def class_codes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return classes, codes
 
 
-def class_weights(class_weight: Any, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def class_weights(class_weight: ClassWeight, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """(classes,) what a training graph of each class counts."""
     if class_weight is None:
         return np.ones(len(classes), np.float32)
-    balanced = isinstance(class_weight, str) and class_weight == "balanced"
-    if not balanced and not isinstance(class_weight, dict):
+    given = class_weight if isinstance(class_weight, dict) else {}
+    if class_weight is not given and not (isinstance(class_weight, str) and class_weight == "balanced"):
         raise ValueError(f'class_weight must be None, "balanced" or a dict, got {shown(class_weight)}.')
-    numbers = balanced or all(isinstance(weight, Real) for weight in class_weight.values())
+    numbers = all(isinstance(weight, Real) for weight in given.values())
     weight = compute_class_weight(class_weight, classes=classes, y=classes[codes]) if numbers else np.zeros(1)
     if not (weight > 0).all():
         raise ValueError(f"class_weight must give every class a positive weight, got {class_weight!r}.")
     return weight.astype(np.float32)
 
 
-def score_weights(class_weight: Any, weight: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def score_weights(class_weight: ClassWeight, weight: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """(classes,) what a validation graph of each class counts: "balanced" is so on these very graphs."""
     if not isinstance(class_weight, str):
         return weight
@@ -118,8 +122,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     (20,)
     """
 
-    class_weight: Any
-    random_state: Any
+    class_weight: ClassWeight
+    random_state: RandomState
 
     classes_: np.ndarray
     settings_: dict[str, Any]
@@ -131,7 +135,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     graphs_: np.ndarray  # (g,) fingerprints of the graphs learnt from
 
     @abstractmethod
-    def fit(self, X: GraphSet, y: Sequence | np.ndarray | None = None, eval_set: Any = None) -> Self:
+    def fit(self, X: GraphSet, y: Sequence | np.ndarray | None = None, eval_set: EvalSet = None) -> Self:
         """Learn from labelled graphs.
 
         Parameters
@@ -257,7 +261,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         path : str or Path
             The folder; made if missing.
         notes : mapping of str to str, default=None
-            Texts to keep beside the model by their file names, such as ``settings.toml``.
+            Text to keep beside the model, as ``{"settings.toml": text}``.
         """
         self._check_is_fitted()
         write_folder(path, self._config(), self._files(), notes)
@@ -306,7 +310,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         estimator.n_nodes_ = None if config["n_nodes"] is None else _size(config, "n_nodes")
         estimator.node_names_ = _names(config, "node_names", estimator.n_nodes_)
         estimator.training_digest_ = str(config["training_digest"])
-        estimator.graphs_ = words(config["graphs"])
+        estimator.graphs_ = read_fingerprints(config["graphs"])
         return estimator
 
     # -------------------------------------------------------------- checking
@@ -369,8 +373,8 @@ def size_of(graphs: GraphSet) -> int | None:
     return int(graphs.n_nodes[0]) if graphs.aligned and len(graphs) else None
 
 
-def words(values: Any) -> np.ndarray:
-    """(n,) fingerprints that a saved model lists."""
+def read_fingerprints(values: Any) -> np.ndarray:
+    """(n,) fingerprints that a saved model lists; refuse anything else."""
     if not isinstance(values, list) or not all(isinstance(one, str) and len(one) <= 64 for one in values):
         raise ValueError("fingerprints are no list of words")
     return np.array(values, dtype=str)

@@ -18,7 +18,7 @@ from cignn.connectome.saving import loaded_steps, saved_steps
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.ci_gnn import CIGNNClassifier
-from cignn.estimators.classifier import GraphClassifier, words
+from cignn.estimators.classifier import GraphClassifier, read_fingerprints
 from cignn.estimators.persistence import (
     PREPARATION,
     REFERENCE,
@@ -238,7 +238,7 @@ class CohortClassifier(Pipeline):
         path : str or Path
             The folder; made where it is missing. A model that is there is replaced, whole or not at all.
         notes : mapping of str to str, default=None
-            Texts to keep beside the model by their file names, such as ``settings.toml``.
+            Text to keep beside the model, as ``{"settings.toml": text}``.
         """
         classifier = self.classifier_
         steps, arrays = saved_steps(step for _, step in self.steps[:-1])
@@ -254,8 +254,13 @@ class CohortClassifier(Pipeline):
         arrays = {name: value.numpy() for name, value in read_weights(saved, REFERENCE).items()}
         try:
             steps = loaded_steps(content["steps"], arrays, classifier.n_nodes_ or 0)
+<<<<<<< HEAD
             subjects = None if content["subjects"] is None else words(content["subjects"])
         except Exception as error:  # of data of any other form
+=======
+            subjects = None if content["subjects"] is None else read_fingerprints(content["subjects"])
+        except Exception as error:  # whatever comes of plain data of another shape
+>>>>>>> main
             raise ModelError(f"{file} is damaged ({first_line(error)}); save the model again.") from None
         model = cls([*steps, ("classifier", classifier)])
         model.subjects_ = subjects

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import nn
 
 from cignn._random import RandomState
 from cignn.estimators.base import ExplainingClassifier
+from cignn.estimators.classifier import ClassWeight
 from cignn.estimators.settings import gnn_settings, layer_widths, within
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
@@ -112,7 +113,7 @@ class DIRClassifier(ExplainingClassifier):
         weight_decay: float = 5e-4,
         ema_decay: float = 0.99,
         batch_size: int = 32,
-        class_weight: Mapping[Any, float] | str | None = None,
+        class_weight: ClassWeight = None,
         validation_fraction: float = 0.1,
         checkpoint: str | Path | None = None,
         device: str = "auto",

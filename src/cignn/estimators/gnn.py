@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import nn
 
 from cignn._random import RandomState
 from cignn.estimators.base import NeuralGraphClassifier
+from cignn.estimators.classifier import ClassWeight
 from cignn.estimators.settings import gnn_settings
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
@@ -95,7 +96,7 @@ class GNNClassifier(NeuralGraphClassifier):
         weight_decay: float = 5e-4,
         ema_decay: float = 0.99,
         batch_size: int = 32,
-        class_weight: Mapping[Any, float] | str | None = None,
+        class_weight: ClassWeight = None,
         validation_fraction: float = 0.1,
         checkpoint: str | Path | None = None,
         device: str = "auto",

@@ -74,19 +74,25 @@ def write_folder(
 ) -> None:
     """Write a model folder or replace the model in it; interrupted, it leaves the old model or the new one.
 
-    Parameters
-    ----------
-    path : str or Path
-        The folder, made where it is missing.
-    config : mapping
-        What the model says of itself, as plain data.
-    files : mapping of str to bytes
-        The content of the model's files, by their names.
-    notes : mapping of str to str, optional
-        Texts kept beside the model. They may be edited later: reading does not verify them.
+        Parameters
+        ----------
+        path : str or Path
+            The folder, made where it is missing.
+        config : mapping
+            What the model says of itself, as plain data.
+        files : mapping of str to bytes
+            The content of the model's files, by their names.
+        notes : mapping of str to str, optional
+    <<<<<<< HEAD
+            Texts kept beside the model. They may be edited later: reading does not verify them.
+    =======
+            Text kept beside the model as ``settings.toml``, which readers may change: it is not checked.
+    >>>>>>> main
     """
     folder = check_model_path(path)
     texts = {name: text.encode() for name, text in (notes or {}).items()}
+    if wrong := sorted(set(texts) - {SETTINGS}):
+        raise ValueError(f"notes of a model are kept as {SETTINGS} only, got {wrong[0]!r}.")
     header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
     config = header | dict(config) | {"files": _listed(files), "notes": _listed(texts)}
     contents = {**files, **texts, CONFIG: sealed(config)}

@@ -117,7 +117,7 @@ def save_model(
     path : str or Path
         The folder; made where it is missing.
     notes : mapping of str to str, default=None
-        Texts to keep beside the model by their file names, such as ``settings.toml``.
+        Text to keep beside the model, as ``{"settings.toml": text}``.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import nn
 from cignn._checks import WIDEST
 from cignn._random import RandomState
 from cignn.estimators.base import ExplainingClassifier
+from cignn.estimators.classifier import ClassWeight
 from cignn.estimators.settings import gnn_settings, whole, within
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
@@ -116,7 +117,7 @@ class SIBClassifier(ExplainingClassifier):
         weight_decay: float = 5e-4,
         ema_decay: float = 0.99,
         batch_size: int = 32,
-        class_weight: Mapping[Any, float] | str | None = None,
+        class_weight: ClassWeight = None,
         validation_fraction: float = 0.1,
         checkpoint: str | Path | None = None,
         device: str = "auto",

@@ -253,7 +253,7 @@ def _of_all(cohort: Cohort, scans: np.ndarray) -> str:
 
 
 def _to_label(cohort: Cohort, covariates: Sequence[str]) -> list[Finding]:
-    """How well each covariate, and all of them, tell the label without any brain."""
+    """How well each covariate, and all of them, predict the label without connectivity."""
     columns: dict[str, np.ndarray] = {}
     if cohort.sites is not None:
         columns["site"] = coded(cohort.sites)
@@ -276,7 +276,7 @@ def _label_finding(what: str, probe: Probe | None) -> Finding:
     if probe is None:
         reason = f"{what} does not vary, or a class has fewer than {FEWEST} subjects"
         return Finding(name, "unknown", np.nan, "AUC", reason)
-    message = f"AUC {probe.score:.2f}, accuracy {probe.accuracy:.2f} without any brain "
+    message = f"AUC {probe.score:.2f}, accuracy {probe.accuracy:.2f} without connectivity "
     message += f"(largest class {probe.majority:.2f})"
     if probe.z < CLEAR or probe.score < NOTABLE:
         return Finding(name, "fine", probe.score, "AUC", message)
@@ -285,13 +285,13 @@ def _label_finding(what: str, probe: Probe | None) -> Finding:
         "ComBat inside the fold",
         "all of these": "an accuracy no higher than this says nothing about brains; report it beside yours",
         "scan length": "cut all series to the same length, or to the same length within a site",
-    }.get(what, f"match the groups for {what}, or regress it out inside the fold, and report both")
+    }.get(what, f"match the classes for {what}, or regress it out inside the fold, and report both")
     severity = "serious" if probe.score >= STRONG else "warning"
     return Finding(name, severity, probe.score, "AUC", message, advice)
 
 
 def _balance(cohort: Cohort) -> list[Finding]:
-    """How the classes are spread, over all and over sites."""
+    """Shares of the classes, in the cohort and at each site."""
     if cohort.y is None:
         return []
     labels = pd.Series(cohort.y)

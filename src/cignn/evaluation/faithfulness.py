@@ -1,4 +1,4 @@
-"""Explanations against the classifier they explain: does its decision hang on the heavy edges?
+"""Explanations against the classifier they explain: does its decision depend on the top edges?
 
 Every function works with any fitted classifier that has ``predict_proba(GraphSet)``. Edges are kept or
 removed for real: nodes and their features stay.

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import Cohort
 from cignn.estimators import GraphClassifier, NeuralGraphClassifier, make_estimator
-from cignn.explainers import EXPLAINERS, Explainer, make_explainer
+from cignn.explainers import Explainer, make_explainer
 from cignn.graphs import GraphSet
 
 # parameters that say how a training runs, not what is learnt; the seed stands for itself
@@ -32,13 +32,17 @@ def resolve_methods(methods: Methods) -> dict[str, Any]:
     methods : names of `make_estimator`; or name → None, settings (of the method of that name, or of the one
     under the key "method") or an estimator or pipeline.
     """
-    if isinstance(methods, str):
-        methods = [methods]
-    if not isinstance(methods, Mapping):
-        methods = dict.fromkeys(methods)
+    methods = _by_name(methods)
     if not methods:
         raise ValueError("there are no methods to evaluate; name at least one, such as 'ci-gnn'.")
     return {str(name): _estimator(str(name), given) for name, given in methods.items()}
+
+
+def _by_name(given: Methods) -> Mapping[str, Any]:
+    """One name or several as a mapping of names to nothing else; mappings as they are."""
+    if isinstance(given, Mapping):
+        return given
+    return dict.fromkeys([given] if isinstance(given, str) else given)
 
 
 def _estimator(name: str, given: Any) -> Any:
@@ -59,22 +63,15 @@ def resolve_explainers(explainers: Methods | None) -> dict[str, Explainer]:
     """Return an unfitted explainer for every name; given as methods are."""
     if explainers is None:
         return {}
-    if isinstance(explainers, str):
-        explainers = [explainers]
-    if not isinstance(explainers, Mapping):
-        explainers = dict.fromkeys(explainers)
     out = {}
-    for name, given in explainers.items():
+    for name, given in _by_name(explainers).items():
         if isinstance(given, Explainer):
             out[str(name)] = clone(given)
             continue
         if given is not None and not isinstance(given, (str, Mapping)):
             raise TypeError(f"explainer {name!r} must be settings or an explainer, got {given!r}.")
         settings = {"explainer": given} if isinstance(given, str) else dict(given or {})
-        kind = settings.pop("explainer", name)
-        if kind not in EXPLAINERS:
-            raise ValueError(f"there is no explainer {kind!r}. There are {', '.join(EXPLAINERS)}.")
-        out[str(name)] = make_explainer(kind, **settings)
+        out[str(name)] = make_explainer(settings.pop("explainer", name), **settings)
     return out
 
 
@@ -155,7 +152,7 @@ def resolve_search(search: Mapping[str, Any] | None, methods: Iterable[str]) -> 
 
 
 def plain(value: Any) -> Any:
-    """Return settings as JSON can hold them: equal settings, equal result, in any process and on any day."""
+    """Return settings as JSON can hold them; equal settings give the same in every process."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import digest
+from cignn._checks import jobs, whole
 from cignn._progress import progress_bar
 from cignn.datasets import Cohort
 from cignn.evaluation.audit import audit
@@ -166,12 +168,10 @@ def run_tasks(
     verbose: int = 1,
 ) -> pd.DataFrame:
     """Do the tasks of a `plan` that the store does not have and return the rows of all: see `evaluate`."""
-    if not _is_whole(n_jobs) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores, got {n_jobs!r}.")
-    if not _is_whole(threads) or threads < 1:
-        raise ValueError(f"threads must be a whole number of at least 1, got {threads!r}.")
+    jobs("n_jobs", n_jobs)
+    whole("threads", threads, 1)
     if scheduler is not None and n_jobs != 1:
-        raise ValueError("give n_jobs or scheduler, not both; a cluster has as many workers as it has.")
+        raise ValueError("give n_jobs or scheduler, not both; a cluster brings its own workers.")
     data = {name: _compact(one) for name, one in data.items()}
     kept = store if isinstance(store, Store) else Store(store)
     try:
@@ -237,7 +237,7 @@ def plan(
 
 
 def _tried(estimator: Any, grid: list[dict[str, Any]]) -> list[Any]:
-    """What the settings of a grid mean, where words such as "auto" may be among them."""
+    """Return what the settings of a grid mean where words such as "auto" are among them."""
     tried = [plain(with_settings(estimator, settings)) for settings in grid]
     return [tried] if "resolved_defaults" in json.dumps(tried) else []
 
@@ -260,16 +260,10 @@ def _seeds(seeds: int | Iterable[int]) -> list[int]:
     numbers: Sequence[Any] = list(seeds) if isinstance(seeds, Iterable) else []
     if isinstance(seeds, (int, np.integer)):
         numbers = range(int(seeds))
-    whole = all(_is_whole(seed) and seed >= 0 for seed in numbers)
-    if not len(numbers) or not whole or len(set(numbers)) < len(numbers):
-        raise ValueError(
-            f"seeds must be different whole numbers, or how many there are to be, got {seeds!r}."
-        )
+    are_seeds = all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 0 for n in numbers)
+    if not len(numbers) or not are_seeds or len(set(numbers)) < len(numbers):
+        raise ValueError(f"seeds must be different whole numbers, or how many of them, got {seeds!r}.")
     return [int(seed) for seed in numbers]
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _open(status: str | None, retry_failed: bool) -> bool:
@@ -277,14 +271,14 @@ def _open(status: str | None, retry_failed: bool) -> bool:
 
 
 def _compact(data: Any) -> Any:
-    """A selection of a cohort shares the series of the whole; it travels without the rest, once."""
+    """Without the series that a selected cohort shares with subjects left out: processes get less to read."""
     if isinstance(data, Cohort) and data.series is not None:
         return data._with(series=data.series.compact())
     return data
 
 
 def _tell_audits(data: Mapping[str, Any], tasks: list[Task]) -> None:
-    """Say on stderr what in a cohort, split as it is, could pass for a diagnosis."""
+    """Write what an audit of each cohort and its splits finds serious or notable to stderr."""
     for name, one in data.items():
         if not isinstance(one, Cohort):
             continue
@@ -300,7 +294,7 @@ def _tell_audits(data: Mapping[str, Any], tasks: list[Task]) -> None:
 
 
 def _fitted(text: str) -> str:
-    """Lines broken between words where a terminal would break them anywhere."""
+    """Wrap lines at the width of the terminal."""
     if not sys.stderr.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -319,7 +313,7 @@ def _run(
     threads: int,
     retry_failed: bool,
 ) -> Iterator[tuple[Task, Outcome | None]]:
-    """Yield tasks as they finish; without outcome those that another run has finished meanwhile."""
+    """Yield tasks as they finish, with None for those that another run has finished meanwhile."""
     by_key = {task.key: task for task in todo}
     elsewhere: list[Task] = []
 
@@ -343,7 +337,7 @@ def _run(
 
 @contextmanager
 def _progress(total: int, done: int, verbose: int) -> Iterator[Any]:
-    """Yield what to call with every finished task: a bar with the time left, on a terminal."""
+    """Yield a function to call with every finished task; on a terminal it moves a progress bar."""
     if not verbose or not sys.stderr.isatty() or done == total:
         yield lambda task: None
         return
@@ -356,7 +350,7 @@ def _progress(total: int, done: int, verbose: int) -> Iterator[Any]:
 
 
 def _table(tasks: list[Task], store: Store, positive: Any = None) -> pd.DataFrame:
-    """The rows of these tasks, in their order and under their names, scored by the class that is positive."""
+    """Return the rows of these tasks, in their order and under their names, scored for the positive class."""
     rows = store.results()
     if positive is not None:
         asked = rows[rows["key"].isin({task.key for task in tasks})]

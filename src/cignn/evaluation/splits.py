@@ -95,7 +95,7 @@ def labels_of(data: Any, y: Any = None) -> Labels:
         return data
     y = getattr(data, "y", None) if y is None else y
     if y is None:
-        raise ValueError("the data carry no labels; make them with y.")
+        raise ValueError("the data have no labels; pass y.")
     y = np.asarray(y)
     meta = getattr(data, "meta", {})
     subjects = getattr(data, "subjects", meta.get("subject"))
@@ -112,10 +112,10 @@ def labels_of(data: Any, y: Any = None) -> Labels:
 def _check_labels(y: np.ndarray, subjects: np.ndarray) -> None:
     missing = pd.isna(y)
     if missing.any():
-        raise ValueError(f"there is no label for {name_some(subjects[missing])}; leave out who has none.")
-    kinds = {type(label).__name__ for label in y.tolist()}
-    if "str" in kinds and len(kinds) > 1:
-        raise ValueError(f"labels must be of one kind, got {' and '.join(sorted(kinds))}; use words for all.")
+        raise ValueError(f"labels are missing for {name_some(subjects[missing])}; drop these subjects.")
+    types = {type(label).__name__ for label in y.tolist()}
+    if "str" in types and len(types) > 1:
+        raise ValueError(f"labels must be of one type, got {' and '.join(sorted(types))}; use text for all.")
 
 
 class People(NamedTuple):
@@ -181,7 +181,7 @@ class People(NamedTuple):
 
 
 def checked_splits(given: Sequence[Split], labels: Labels) -> list[Split]:
-    """Return splits of one's own as positions; refuse names and parts that cannot be."""
+    """Return the user's splits as positions; refuse repeated names and parts that make no sense."""
     n = len(labels.y)
     splits = [Split(s.name, *(_positions(s, part, n) for part in Split._fields[1:])) for s in given]
     names = [split.name for split in splits]
@@ -193,7 +193,7 @@ def checked_splits(given: Sequence[Split], labels: Labels) -> list[Split]:
 
 
 def _positions(split: Split, part: str, n: int) -> np.ndarray:
-    """One part of a split of one's own as positions; a mask marks them."""
+    """Return one part of the user's split, positions or a mask, as positions."""
     index = np.asarray(getattr(split, part))
     if index.dtype == bool and index.shape == (n,):
         return np.flatnonzero(index)

@@ -311,7 +311,7 @@ class PredefinedGroups(Splitter):
 
 @dataclass(frozen=True)
 class Given(Splitter):
-    """Splits of one's own, the same for every seed; parts are positions or masks."""
+    """The user's own splits, the same for every seed; parts are positions or masks."""
 
     name: ClassVar[str] = "given"
     given: tuple[Split, ...] = ()

@@ -300,15 +300,6 @@ class Store:
         -------
         Rescued
             How many tasks were copied, and how many are named in the old file but cannot be read whole.
-
-        Examples
-        --------
-        >>> from tempfile import mkdtemp
-        >>> from cignn.evaluation import Store
-        >>> damaged, whole = mkdtemp(), mkdtemp()
-        >>> Store(damaged).close()
-        >>> Store.rescue(damaged, whole)
-        Rescued(copied=0, lost=0)
         """
         old, new = Path(path) / FILE, Path(into) / FILE
         if not old.is_file():

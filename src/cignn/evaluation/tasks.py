@@ -52,7 +52,7 @@ class Task:
 
 
 class MissingTask(NamedTuple):
-    """A task that an evaluation planned and has no scores of, and why not."""
+    """A planned task without scores, and the reason."""
 
     method: str
     data: str
@@ -66,7 +66,7 @@ class MissingTask(NamedTuple):
 
 
 class Score(NamedTuple):
-    """One figure; ``explainer`` is "" for those of the classifier."""
+    """One score; ``explainer`` is "" for scores of the classifier."""
 
     explainer: str
     metric: str
@@ -74,7 +74,7 @@ class Score(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """What a task said of each scan of its test part."""
+    """What a task predicted for each scan of its test part."""
 
     position: np.ndarray  # in the data
     subject: np.ndarray
@@ -87,7 +87,7 @@ class Predictions(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What came of a task; ``error`` is None where it went well."""
+    """The result of a task; ``error`` is None where it went well."""
 
     key: str
     scores: list[Score] = field(default_factory=list)
@@ -260,7 +260,7 @@ def _nanmean(values: np.ndarray) -> float:
 
 @contextmanager
 def limited_threads(threads: int) -> Iterator[None]:
-    """Use that many threads inside, in torch and in the libraries of linear algebra."""
+    """Limit the threads of torch and of the libraries of linear algebra."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -271,7 +271,7 @@ def limited_threads(threads: int) -> Iterator[None]:
 
 
 def forget_peak_memory() -> None:
-    """Begin a new measurement of the process's peak memory, where the system can (Linux)."""
+    """Start measuring the peak memory of the process anew, where the system can (Linux)."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -279,7 +279,7 @@ def forget_peak_memory() -> None:
 
 
 def peak_memory() -> int | None:
-    """Bytes the process has held at most, since `forget_peak_memory` or, elsewhere, since it began."""
+    """Return the peak memory in bytes since `forget_peak_memory`, elsewhere than on Linux since the start."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

@@ -13,7 +13,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from cignn.evaluation.tasks import Outcome, Task, run_task
 
 IDLE = 20  # seconds after which processes without work end, those of a killed run too
-DIED = "TerminatedWorkerError: its process was killed, probably for want of memory; use fewer at a time."
+DIED = "TerminatedWorkerError: its process was killed, probably for lack of memory; use fewer processes."
 
 
 def in_processes(
@@ -22,7 +22,7 @@ def in_processes(
     processes: Callable[[], AbstractContextManager[Parallel]],
     threads: int,
 ) -> Iterator[Outcome]:
-    """Yield outcomes as they come; when a process dies (memory), the task that kills it is found."""
+    """Yield outcomes as they come; when a process dies, find the task that kills it and do the others."""
     in_flight: dict[str, Task] = {}
 
     def outcomes(some: Iterable[Task]) -> Iterator[Outcome]:
@@ -53,7 +53,7 @@ def in_processes(
 
 @contextmanager
 def workers(scheduler: str | None, n_jobs: int, threads: int, data: Mapping[str, Any]) -> Iterator[Parallel]:
-    """Yield what runs tasks in processes of this machine or on a Dask cluster, each as it finishes."""
+    """Yield a `Parallel` of processes on this machine or on a Dask cluster; results come as they finish."""
     how = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "n_jobs"}
     if scheduler is None:
         # copy-on-write: processes share large arrays, and what one writes stays its own

@@ -8,7 +8,7 @@ every graph (a brain region), are stacked arrays; all others store each undirect
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -271,7 +271,7 @@ class GraphSet(StoredGraphs):
     @overload
     def __getitem__(self, key: Index) -> GraphSet: ...
 
-    def __getitem__(self, key: Any) -> Graph | GraphSet:
+    def __getitem__(self, key: int | np.integer | Index) -> Graph | GraphSet:
         if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
             key = key[0]  # scikit-learn asks for X[index, ...]
         if isinstance(key, (int, np.integer)):

@@ -24,10 +24,38 @@ STORE = Path("results") / "paper"
 class Reproduction:
     """A table of the paper with our figures.
 
-    table : one line per figure: data, row, metric, paper, paper_std, ours, ours_std, runs, difference
-    missing : data set → why it is not there and how to get it; failures : tasks that failed, one line each
-    claims : what the paper says in words, and where it holds for us
-    command : what was run; origins : when and with which versions; markdown, csv : the files written
+    Parameters
+    ----------
+    spec : Spec
+        The table or figure.
+    scale : {"smoke", "full"}
+        Size of the run.
+    table : DataFrame
+        One line per figure: data, row, metric, paper, paper_std, ours, ours_std, runs, difference and
+        printed.
+    missing : dict of str to str
+        Data sets that were not there, with the reason and how to get them.
+    failures : list of str
+        Tasks that failed, one line each.
+    claims : dict of str to str
+        What the paper says in words, and where it holds for us.
+    command : str, default=""
+        What was run.
+    origins : sequence of Origin, default=()
+        When the tasks were run, and with which versions.
+    markdown : Path or None, default=None
+        The page that was written.
+    csv : Path or None, default=None
+        The table that was written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from cignn.paper import reproduce
+    >>> with TemporaryDirectory() as store:
+    ...     result = reproduce("data-statistics", store=store, sets=["BA-2Motifs"])
+    >>> result.to_markdown().splitlines()[0]
+    '# Data statistics'
     """
 
     spec: Spec
@@ -42,7 +70,13 @@ class Reproduction:
     csv: Path | None = None
 
     def to_markdown(self) -> str:
-        """Return the page that was written."""
+        """Return the page that was written.
+
+        Returns
+        -------
+        str
+            Title, tables, claims, notes, what is missing, and how it was made, as Markdown.
+        """
         return markdown(self)
 
     def __repr__(self) -> str:
@@ -66,18 +100,44 @@ def reproduce(
 
     Parameters
     ----------
-    name : one of `names()`, such as "explanation-accuracy", "loso" or "ablation"
-    data : the data folder (docs/paper.md says what lies in it); or data set → `GraphSet`, `Cohort` or path;
-        by default CIGNN_DATA at full scale and small simulated stand-ins at smoke scale. A set that is not
-        there is named with how to get it, and the rest runs
-    scale : "smoke" shows in seconds that it runs, with tiny networks on a few graphs; "full" is the paper's
-        size
-    store : folder in which finished tasks are kept and the tables written; the same command goes on where a
-        killed one stopped
-    n_jobs, scheduler, verbose : as for `evaluate`
-    rows : methods to run, by their names in the table; all by default
-    sets : data sets to run on; all by default
-    seeds : how many runs, or their seeds; at full scale 3, as in the paper, or what its spec says
+    name : str
+        One of `names`, such as "explanation-accuracy", "loso" or "ablation".
+    data : str, Path, mapping or None, default=None
+        The data folder (docs/paper.md says what lies in it), or a mapping of names of data sets to
+        `GraphSet`, `Cohort` or path. None is the folder CIGNN_DATA at full scale and small simulated
+        stand-ins at smoke scale. A set that is not there is named with how to get it, and the rest runs.
+    scale : {"smoke", "full"}, default="smoke"
+        "smoke" shows in seconds that it runs, with tiny networks on a few graphs; "full" is the paper's size.
+    store : str or Path, default="results/paper"
+        Folder in which finished tasks are kept and the tables written; the same command goes on where a
+        killed one stopped.
+    n_jobs : int, default=1
+        Number of processes, as for `evaluate`.
+    rows : sequence of str or None, default=None
+        Methods to run, by their names in the table; all by default.
+    sets : sequence of str or None, default=None
+        Data sets to run on; all by default.
+    seeds : int, sequence of int or None, default=None
+        Number of runs, or their seeds; by default 1 at smoke scale, and at full scale 3, as in the paper, or
+        what the spec says.
+    scheduler : str or None, default=None
+        Address of a Dask cluster, as for `evaluate`.
+    verbose : int, default=1
+        0 for no progress bar, as for `evaluate`.
+
+    Returns
+    -------
+    Reproduction
+        The table, also written to the store.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from cignn.paper import reproduce
+    >>> with TemporaryDirectory() as store:
+    ...     result = reproduce("data-statistics", store=store, sets=["BA-2Motifs"])
+    >>> result.table.loc[result.table["metric"] == "nodes", "paper"].tolist()[0]
+    25.0
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be 'smoke' or 'full', got {scale!r}.")
@@ -98,7 +158,7 @@ def reproduce(
         loaded.missing,
         run.failures,
         {claim.text: judge(claim, ours) for claim in spec.claims},
-        _command(name, scale, numbers, spec.kind, rows, sets),
+        _command(name, scale, numbers, spec.measure, rows, sets),
         run.origins(),
         out.with_suffix(".md"),
         out.with_suffix(".csv"),
@@ -121,7 +181,7 @@ def compare(spec: Spec, ours: pd.DataFrame) -> pd.DataFrame:
     order["row"] = (
         _order([*(method.row for method in spec.methods), *order["row"]]) if spec.methods else order["row"]
     )
-    if spec.kind == "loso":  # sites are rows there, the mean the last one
+    if spec.measure == "loso":  # sites are rows there, the mean the last one
         order["row"] = {**_order([r for r in [*theirs["row"], *ours["row"]] if r != "Mean"]), "Mean": 10**6}
     table = table.sort_values(
         list(AXES), key=lambda column: column.map(order[column.name]), ignore_index=True
@@ -135,12 +195,12 @@ def _command(
     name: str,
     scale: str,
     seeds: Sequence[int],
-    kind: str,
+    measure: str,
     rows: Sequence[str] | None,
     sets: Sequence[str] | None,
 ) -> str:
     parts = [f'"{name}"', "data=...", f'scale="{scale}"']
-    parts += [f"seeds={list(seeds)}"] if kind not in ("statistics", "demographics") else []
+    parts += [f"seeds={list(seeds)}"] if measure not in ("statistics", "demographics") else []
     parts += [
         f"{word}={list(given)}" for word, given in (("rows", rows), ("sets", sets)) if given is not None
     ]

@@ -1,4 +1,4 @@
-"""Our side of a table: one function for each kind of spec, each giving one line per figure."""
+"""Our side of a table: one function for each way to measure, each giving one line per figure."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _days(finished: pd.Series) -> tuple[str, str]:
 
 def measure(spec: Spec, sets: Mapping[str, Any], run: Run) -> pd.DataFrame:
     """Return our figures for the data sets that are there: data, row, metric, value, std, runs."""
-    lines = MEASURES[spec.kind](spec, sets, run) if sets else []
+    lines = MEASURES[spec.measure](spec, sets, run) if sets else []
     return pd.DataFrame(lines, columns=OURS)
 
 
@@ -118,16 +118,16 @@ def _demographics(spec: Spec, sets: Mapping[str, Any], run: Run) -> list[tuple]:
     lines = []
     for name, cohort in sets.items():
         labels = np.unique(cohort.y)
-        for label, group in zip(labels, spec.groups.get(name, labels), strict=True):
+        for label, named in zip(labels, spec.class_names.get(name, labels), strict=True):
             table = cohort.covariates[cohort.y == label]
-            lines.append((name, str(group), "subjects", float(len(table)), np.nan, 1))
+            lines.append((name, str(named), "subjects", float(len(table)), np.nan, 1))
             if "age" in table:
                 age = pd.to_numeric(table["age"], errors="coerce")
-                lines.append((name, str(group), "age", float(age.mean()), float(age.std()), 1))
+                lines.append((name, str(named), "age", float(age.mean()), float(age.std()), 1))
             if "sex" in table:
                 for metric, letter in (("male", "M"), ("female", "F")):
                     count = float((table["sex"] == letter).sum())
-                    lines.append((name, str(group), metric, count, np.nan, 1))
+                    lines.append((name, str(named), metric, count, np.nan, 1))
     return lines
 
 

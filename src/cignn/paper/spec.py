@@ -18,7 +18,7 @@ import pandas as pd
 
 from cignn._checks import dashed, nearest
 
-KINDS = ("statistics", "demographics", "classification", "explanation", "independence", "loso", "ranks")
+MEASURED = ("statistics", "demographics", "classification", "explanation", "independence", "loso", "ranks")
 AXES = ("data", "row", "metric")
 NUMBERS = [*AXES, "value", "std", "printed"]
 _CELL = re.compile(r"^(-?\d+(?:\.\d+)?)(?:\s*±\s*(\d+(?:\.\d+)?))?$")
@@ -29,9 +29,9 @@ class Method:
     """One row of a table: which classifier, and what explains it.
 
     row : the paper's name; estimator, params : of `make_estimator`; explainer : of `make_explainer`, whose
-    explanations are scored; subgraph_of : an explainer whose heavier half of edges is all the classifier
-    reads; density : share of connections that brain graphs keep, None for all; on : data set → what differs
-    there; paper_row : the row of the paper it is compared with, by default its own.
+    explanations are scored; subgraph_of : an explainer whose top half of edges is all the classifier reads;
+    density : share of connections that brain graphs keep, None for all; on : data set → what differs there;
+    paper_row : the row of the paper it is compared with, by default its own.
     """
 
     row: str
@@ -70,12 +70,58 @@ class Claim:
 
 @dataclass(frozen=True)
 class Spec:
-    """A table or figure of the paper."""
+    """A table or figure of the paper.
+
+    Parameters
+    ----------
+    name : str
+        Name of the spec, such as "loso".
+    title : str
+        Title of the table.
+    source : str
+        Where it is in the paper.
+    measure : str
+        What is measured: "statistics", "demographics", "classification", "explanation", "independence",
+        "loso" or "ranks".
+    data : tuple of str
+        Names of the data sets.
+    metrics : tuple of str
+        Metrics that the paper prints.
+    methods : tuple of Method, default=()
+        The rows.
+    claims : tuple of Claim, default=()
+        What the paper says in words.
+    notes : tuple of str, default=()
+        Remarks below the table.
+    numbers : DataFrame
+        The paper's numbers, one line each: data, row, metric, value, std and printed.
+    extra_metrics : tuple of str, default=()
+        Metrics that we add.
+    density : float or None, default=None
+        Density of brain graphs for all methods that name none.
+    runs : int or None, default=None
+        Number of runs at full scale where the paper has other than three.
+    class_names : dict of str to list of str
+        Names of the classes of a data set, in the sorted order of its labels.
+    load : dict of str to dict
+        Options of the loader of a data set.
+    of : tuple of str, default=()
+        Specs whose results are ranked.
+    also : tuple of str, default=()
+        Other names under which it may be looked for.
+
+    Examples
+    --------
+    >>> from cignn.paper import load_spec
+    >>> spec = load_spec("loso")
+    >>> spec.measure, spec.data
+    ('loso', ('ABIDE', 'REST-meta-MDD'))
+    """
 
     name: str
     title: str
     source: str
-    kind: str
+    measure: str
     data: tuple[str, ...]
     metrics: tuple[str, ...]
     methods: tuple[Method, ...] = ()
@@ -83,29 +129,73 @@ class Spec:
     notes: tuple[str, ...] = ()
     numbers: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=NUMBERS), compare=False)
     extra_metrics: tuple[str, ...] = ()
-    density: float | None = None  # of brain graphs, for all methods that name none
-    runs: int | None = None  # at full scale, where the paper has other than three
-    groups: dict[str, list[str]] = field(default_factory=dict)  # data → names of the classes, in sorted order
-    load: dict[str, dict[str, Any]] = field(default_factory=dict)  # data → options of its loader
-    of: tuple[str, ...] = ()  # specs whose results are ranked
-    also: tuple[str, ...] = ()  # what people may look for it under
+    density: float | None = None
+    runs: int | None = None
+    class_names: dict[str, list[str]] = field(default_factory=dict)
+    load: dict[str, dict[str, Any]] = field(default_factory=dict)
+    of: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     def number(self, data: str, row: str, metric: str) -> float:
-        """Return the paper's number, NaN where it prints none."""
+        """Return a number of the paper.
+
+        Parameters
+        ----------
+        data : str
+            Data set.
+        row : str
+            Row of the table.
+        metric : str
+            Metric.
+
+        Returns
+        -------
+        float
+            The number, NaN where the paper prints none.
+        """
         table = self.numbers
         found = table[(table["data"] == data) & (table["row"] == row) & (table["metric"] == metric)]
         return float(found["value"].iloc[0]) if len(found) else float("nan")
 
 
 def names() -> list[str]:
-    """Return the names of all specs."""
+    """Return the names of all tables and figures that can be run.
+
+    Returns
+    -------
+    list of str
+        The names that `load_spec` and `reproduce` take.
+
+    Examples
+    --------
+    >>> from cignn.paper import names
+    >>> names()[:3]
+    ['ablation', 'base-classifiers', 'causal-effect']
+    """
     return sorted(
         file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml")
     )
 
 
 def load_spec(name: str) -> Spec:
-    """Read the spec of that name; an unknown one is answered with the nearest."""
+    """Read the spec of a table or figure.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`; an unknown name is answered with the nearest.
+
+    Returns
+    -------
+    Spec
+        What is run, and the numbers the paper prints.
+
+    Examples
+    --------
+    >>> from cignn.paper import load_spec
+    >>> load_spec("explanation-accuracy").data
+    ('BA-2Motifs',)
+    """
     known = names()
     if name not in known:
         other = {word: one for one in known for word in _read(one).get("also", [])}
@@ -131,8 +221,8 @@ def parse_spec(name: str, content: Mapping[str, Any]) -> Spec:
         ignore_index=True,
     )
     spec = _made(Spec, name, given | {"name": name, "methods": methods, "claims": claims, "numbers": numbers})
-    if spec.kind not in KINDS:
-        raise ValueError(f"{name}: kind must be one of {', '.join(KINDS)}, got {spec.kind!r}.")
+    if spec.measure not in MEASURED:
+        raise ValueError(f"{name}: measure must be one of {', '.join(MEASURED)}, got {spec.measure!r}.")
     return spec
 
 

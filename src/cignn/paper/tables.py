@@ -57,9 +57,9 @@ def markdown(result: Reproduction) -> str:
         ]
     lines += ["## How it was made", "", f"`{result.command}`", ""]
     lines += [f"- {_origin(origin)}" for origin in result.origins] + [""]
-    if spec.methods and spec.kind != "ranks":
+    if spec.methods and spec.measure != "ranks":
         graphs = f" Brain graphs have density {spec.density:g}." if spec.density is not None else ""
-        protocol = PROTOCOLS.get(spec.kind, HOLDOUT)
+        protocol = PROTOCOLS.get(spec.measure, HOLDOUT)
         lines += [f"{protocol}{graphs} Settings that are not named are the defaults.", ""]
         lines += [f"- {method.row}: {_settings(method)}" for method in spec.methods]
     return "\n".join(lines) + "\n"
@@ -78,7 +78,7 @@ def _settings(method: Method) -> str:
     text = f"`{method.estimator}`" + (f" ({params})" if params else "")
     text += f", graphs of density {method.density:g}" if method.density is not None else ""
     text += f", explained by `{method.explainer}`" if method.explainer else ""
-    text += f", reading the heavier half of edges by `{method.subgraph_of}`" if method.subgraph_of else ""
+    text += f", reading the top half of edges by `{method.subgraph_of}`" if method.subgraph_of else ""
     return text + "".join(f"; on {name} {_settings(method.for_data(name))}" for name in method.on)
 
 

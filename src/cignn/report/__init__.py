@@ -1,15 +1,16 @@
-"""Figures made to be published: of explanations (brain, ring, matrix, graph, molecule), scores and trainings.
+"""Figures for publication, of explanations, scores and trainings, and the HTML report.
 
-`write_report` makes one HTML file of all that `report_of` gathers from a model. Every ``draw_`` function
-takes plain data, returns a matplotlib Figure and, with ``path``, saves it; `COLUMN` and `PAGE` are the widths
-of a journal's column and page in inches.
+`write_report` writes the result of `report_of` as one HTML file. Every ``draw_`` function takes plain data,
+returns a matplotlib Figure and, with ``path``, saves it; `COLUMN` and `PAGE` are the widths of a journal's
+column and page in inches.
 """
 
 from cignn.report.comparison import draw_ablation, draw_sensitivity, draw_sites
 from cignn.report.connectogram import draw_connectogram
 from cignn.report.connectome import draw_against_group, draw_connectome, draw_connectomes
-from cignn.report.curves import draw_calibration, draw_explanation_curves, draw_history, draw_removal_curve
+from cignn.report.curves import draw_calibration, draw_explanation_curves, draw_removal_curve
 from cignn.report.graphs import draw_graph, draw_graphs, draw_molecules, molecule_picture
+from cignn.report.history import draw_history
 from cignn.report.html import write_report
 from cignn.report.ranks import draw_critical_difference, draw_p_values
 from cignn.report.report_data import ReportData, report_of

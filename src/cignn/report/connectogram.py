@@ -1,4 +1,4 @@
-"""Explanations as a ring of regions grouped by system."""
+"""`draw_connectogram`: an explanation as a ring of regions grouped by system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cignn.explanations import Explanation
-from cignn.report.labels import difference, n_edges_at, names_of, strongest, top_nodes
+from cignn.report.labels import difference, n_edges_at, names_of, top_edges, top_nodes
 from cignn.report.style import (
     INK,
     PAGE,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.patches import Wedge
 
-_GAP = 2.0  # nodes' worth of space between two systems
+_GAP = 2.0  # space between two systems, in units of nodes
 _BEND = np.linspace(0, 1, 30)[:, None]  # steps along a curve
 
 
@@ -48,28 +48,57 @@ def draw_connectogram(
     width: float = PAGE * 0.7,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw an explanation as a ring: nodes grouped by system, heavy edges as thick, dark curves.
+    """Draw an explanation as a ring: nodes grouped by system, edges of large weight as thick, dark curves.
 
     Parameters
     ----------
-    explanation : of a subject or a group; without systems the nodes keep their order
-    other : draw the difference explanation − other instead: orange and solid where the first weighs more,
-        purple and dashed where the other does
-    top, threshold : draw at most this many edges, the heaviest; only edges heavier than this
-    n_labels : how many nodes are named, those whose edges weigh most together; None names every node with
-        an edge where the figure is wide enough and the 12 heaviest in a column
-    colours : of the systems: "safe" for colour-blind readers, "paper", or a dict system → colour
-    title, width : of the figure, inches
-    path : where to save it; .pdf, .svg, .png …, or no ending for .pdf and .png
+    explanation : Explanation
+        Explanation of a subject or a group. Without systems the nodes keep their order.
+    other : Explanation, default=None
+        Draw the difference explanation − other: orange and solid where the first has the larger weight,
+        purple and dashed where the other has.
+    top : int, default=50
+        Largest number of edges drawn, those of largest weight. None draws all.
+    threshold : float, default=0.0
+        Only edges of larger weight are drawn.
+    n_labels : int, default=None
+        Number of nodes that are named, those with the largest sum of edge weights. By default every node with
+        an edge in figures wider than 4.5 inches, else 12.
+    colours : {"safe", "paper"} or mapping of str to str, default="safe"
+        Colours of the systems: "safe" for colour-blind readers, those of the paper, or your own.
+    title : str, default=None
+        Title of the figure.
+    width : float, default=5.04
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.datasets import aal116
+    >>> from cignn.explanations import Explanation
+    >>> from cignn.report import draw_connectogram
+    >>> atlas = aal116()
+    >>> edges, weights = np.array([[0, 1], [2, 30], [40, 41]]), np.array([0.2, 0.6, 1.0])
+    >>> explanation = Explanation(edges, weights, 116, atlas.names, systems=atlas.systems)
+    >>> figure = draw_connectogram(explanation, width=3)
+    >>> len(figure.axes)
+    2
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
     signed = other is not None
-    ex = strongest(explanation if other is None else difference(explanation, other), top, threshold)
+    ex = top_edges(explanation if other is None else difference(explanation, other), top, threshold)
     angle = ring(ex.systems, ex.n_nodes)
-    heaviest = np.abs(ex.edge_weights).max(initial=0.0) or 1.0
-    norm = Normalize(-heaviest if signed else 0, heaviest)
+    largest = np.abs(ex.edge_weights).max(initial=0.0) or 1.0
+    norm = Normalize(-largest if signed else 0, largest)
     cmap = difference_colours() if signed else weight_colours()
     if n_labels is None:
         n_labels = ex.n_nodes if width > 4.5 else 12
@@ -91,7 +120,7 @@ def draw_connectogram(
 
 
 def ring(systems: np.ndarray | None, n_nodes: int) -> np.ndarray:
-    """(n,) angle of every node, clockwise from the top: systems one after the other with gaps between."""
+    """(n,) angle of every node, clockwise from the top, system by system with gaps between."""
     if systems is None:
         return np.pi / 2 - 2 * np.pi * (np.arange(n_nodes) + 0.5) / n_nodes
     systems = np.asarray(systems, str)
@@ -108,9 +137,15 @@ def ring(systems: np.ndarray | None, n_nodes: int) -> np.ndarray:
 
 
 def _draw_curves(
-    ax: Axes, ex: Explanation, angle: np.ndarray, shades: Any, norm: Normalize, signed: bool, width: float
+    ax: Axes,
+    ex: Explanation,
+    angle: np.ndarray,
+    shades: np.ndarray,
+    norm: Normalize,
+    signed: bool,
+    width: float,
 ) -> None:
-    """Edges as curves bent towards the centre, the more so the further apart their ends are."""
+    """Edges as curves bent towards the centre, more so between distant nodes."""
     from matplotlib.collections import LineCollection
 
     at = 0.965 * np.stack([np.cos(angle), np.sin(angle)], 1)
@@ -133,10 +168,10 @@ def _draw_curves(
 def _draw_ring(
     ax: Axes, ex: Explanation, angle: np.ndarray, colours: str | Mapping[str, str], width: float, unit: float
 ) -> None:
-    """Nodes with edges as dots, sized by their number; without edges as ticks; a band for each system.
+    """Nodes as dots sized by their number of edges, and a band for each system.
 
-    unit : points of a length of 1, the ring's radius. A system whose name is too long for its band has it in
-    a legend.
+    unit : the ring's radius in points. Systems whose names are too long for their bands are listed in a
+    legend.
     """
     from matplotlib.patches import Wedge
 
@@ -180,7 +215,7 @@ def _draw_ring(
 
 
 def _list_below(ax: Axes, bands: list[Wedge], width: float) -> None:
-    """A legend under the ring, for which the figure grows."""
+    """A legend below the ring; the figure becomes higher by it."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     names = [str(band.get_label()) for band in bands]
@@ -208,16 +243,16 @@ def _name_band(ax: Axes, name: str, middle: float, size: float, ink: str) -> Non
 
 
 def _label_ring(ax: Axes, ex: Explanation, angle: np.ndarray, n_labels: int, width: float) -> float:
-    """Write names outwards along the radius; returns how far the drawing reaches."""
+    """Write names outwards along the radius and return the extent of the drawing."""
     named = top_nodes(ex, n_labels)
     if not len(named):
         return 1.135
     size = float(np.clip(1.15 * width, 4.0, 5.5))
     names = [readable(name) for name in names_of(ex)]
-    # the ring takes what the names leave of half the width: reach = 1.16 + names / (inches a unit has)
+    # the ring fills the half width that the names leave: reach = 1.16 + names / (inches per unit)
     inches = max(len(names[node]) for node in named) * size * 0.56 / 72
     reach = 1.16 * (width / 2) / max(width / 2 - inches, width / 8)
-    lines = 1.1 * size / (72 * width / 2 / reach) / 1.15  # radians that a line of text takes there
+    lines = 1.1 * size / (72 * width / 2 / reach) / 1.15  # radians per line of text there
     for node, at in zip(named, spread(angle[named], lines), strict=True):
         turn = np.rad2deg(at) % 360
         flip = 90 < turn < 270
@@ -231,9 +266,9 @@ def _label_ring(ax: Axes, ex: Explanation, angle: np.ndarray, n_labels: int, wid
 
 
 def spread(angles: np.ndarray, least: float) -> np.ndarray:
-    """Angles moved as little as it takes until neighbours on the circle are ``least`` radians apart.
+    """Angles, moved as little as possible until neighbours on the circle are ``least`` radians apart.
 
-    Where there is not room for all, they end evenly spaced.
+    Without room for all of them, they become evenly spaced.
     """
     n = len(angles)
     order = np.argsort(angles)

@@ -1,4 +1,4 @@
-"""Explanations on the glass brain: one, a patient against the group, several groups side by side."""
+"""Explanations on the glass brain: one, several, or a subject and their group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cignn.report.labels import (
     difference,
     label_points,
     n_edges_at,
-    strongest,
+    top_edges,
     top_nodes,
 )
 from cignn.report.style import (
@@ -71,25 +71,56 @@ def draw_connectome(
 ) -> Figure:
     """Draw an explanation, of one subject or of a group (``explanations.mean()``), on the glass brain.
 
-    Edges are the thicker and darker, the heavier they weigh; nodes have the colour of their system and an
-    area that follows their number of edges drawn. Nodes without such an edge are left out.
+    Edges of larger weight are thicker and darker. Nodes have the colour of their system and an area that
+    grows with their number of edges drawn; nodes without such an edge are left out.
 
     Parameters
     ----------
-    explanation : its nodes are regions
-    atlas : where they lie, an `Atlas` or (n, 3) MNI millimetres; not needed when they are the AAL's
-    other : draw the difference explanation − other instead: orange and solid where the first weighs more,
-        purple and dashed where the other does
-    top, threshold : draw at most this many edges, the heaviest; only edges heavier than this
-    n_labels : how many nodes are named, those whose edges weigh most together
-    views : any of "l" and "r" (left and right: what lies within that hemisphere), "x" (side), "y"
-        (back), "z" (top)
-    colours : of the systems: "safe" for colour-blind readers, "paper", or a dict system → colour
-    title, width : of the figure, inches
-    path : where to save it; .pdf, .svg, .png …, or no ending for .pdf and .png
+    explanation : Explanation
+        Explanation whose nodes are regions.
+    atlas : Atlas or array of shape (n, 3), default=None
+        Where the nodes lie, in MNI millimetres. Not needed for the nodes of AAL.
+    other : Explanation, default=None
+        Draw the difference explanation − other: orange and solid where the first has the larger weight,
+        purple and dashed where the other has.
+    top : int, default=50
+        Largest number of edges drawn, those of largest weight. None draws all.
+    threshold : float, default=0.0
+        Only edges of larger weight are drawn.
+    n_labels : int, default=6
+        Number of nodes that are named, those with the largest sum of edge weights.
+    views : str, default="lzr"
+        Different letters out of "l" and "r" (left and right, with what lies within that hemisphere), "x"
+        (side), "y" (back) and "z" (top).
+    colours : {"safe", "paper"} or mapping of str to str, default="safe"
+        Colours of the systems: "safe" for colour-blind readers, those of the paper, or your own.
+    title : str, default=None
+        Title of the figure.
+    width : float, default=7.2
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.datasets import aal116
+    >>> from cignn.explanations import Explanation
+    >>> from cignn.report import draw_connectome
+    >>> atlas = aal116()
+    >>> edges, weights = np.array([[0, 1], [2, 30], [40, 41]]), np.array([0.2, 0.6, 1.0])
+    >>> explanation = Explanation(edges, weights, 116, atlas.names, systems=atlas.systems)
+    >>> figure = draw_connectome(explanation, views="z", width=3)
+    >>> len(figure.axes)
+    2
     """
     shown = explanation if other is None else difference(explanation, other)
-    panels = {title or "": strongest(shown, top, threshold)}
+    panels = {title or "": top_edges(shown, top, threshold)}
     return _draw(panels, atlas, n_labels, views, colours, width, path, signed=other is not None)
 
 
@@ -105,16 +136,54 @@ def draw_connectomes(
     width: float = PAGE,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw several explanations of the same nodes one below the other, on one scale of weights and sizes.
+    """Draw several explanations of the same nodes in rows, on one scale of weights and sizes.
 
-    explanations : title → explanation: groups, methods or subjects. The rest as in `draw_connectome`.
+    Parameters
+    ----------
+    explanations : mapping of str to Explanation
+        Title and explanation of each row: groups, methods or subjects.
+    atlas : Atlas or array of shape (n, 3), default=None
+        Where the nodes lie, in MNI millimetres. Not needed for the nodes of AAL.
+    top : int, default=50
+        Largest number of edges drawn, those of largest weight. None draws all.
+    threshold : float, default=0.0
+        Only edges of larger weight are drawn.
+    n_labels : int, default=4
+        Number of nodes that are named in each row.
+    views : str, default="lzr"
+        Different letters out of "l" and "r" (left and right, with what lies within that hemisphere), "x"
+        (side), "y" (back) and "z" (top).
+    colours : {"safe", "paper"} or mapping of str to str, default="safe"
+        Colours of the systems: "safe" for colour-blind readers, those of the paper, or your own.
+    width : float, default=7.2
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.datasets import aal116
+    >>> from cignn.explanations import Explanation
+    >>> from cignn.report import draw_connectomes
+    >>> atlas = aal116()
+    >>> edges, weights = np.array([[0, 1], [2, 30], [40, 41]]), np.array([0.2, 0.6, 1.0])
+    >>> explanation = Explanation(edges, weights, 116, atlas.names, systems=atlas.systems)
+    >>> figure = draw_connectomes({"patients": explanation, "controls": explanation}, views="z")
+    >>> len(figure.axes)
+    3
     """
     if not explanations:
         raise ValueError("draw_connectomes needs at least one explanation, got none.")
     first = next(iter(explanations.values()))
     for ex in explanations.values():
         check_same_nodes(first, ex)
-    panels = {str(title): strongest(ex, top, threshold) for title, ex in explanations.items()}
+    panels = {str(title): top_edges(ex, top, threshold) for title, ex in explanations.items()}
     return _draw(panels, atlas, n_labels, views, colours, width, path)
 
 
@@ -132,16 +201,59 @@ def draw_against_group(
     width: float = PAGE,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw one subject above their group: edges that both have in blue and solid, the others orange, dashed.
+    """Draw one subject above their group, with the edges that both have marked.
 
-    subject : ``explanations[i]``; group : ``explanations[mask].mean()``. Both show their own ``top`` edges.
-    The rest as in `draw_connectome`.
+    Edges among the top of both are blue and solid, the others orange and dashed.
+
+    Parameters
+    ----------
+    subject : Explanation
+        Explanation of the subject, ``explanations[i]``.
+    group : Explanation
+        Explanation of the group, ``explanations[mask].mean()``.
+    atlas : Atlas or array of shape (n, 3), default=None
+        Where the nodes lie, in MNI millimetres. Not needed for the nodes of AAL.
+    titles : sequence of two str, default=("subject", "group")
+        Titles of the two rows.
+    top : int, default=50
+        Largest number of edges drawn in each row, those of largest weight. None draws all.
+    threshold : float, default=0.0
+        Only edges of larger weight are drawn.
+    n_labels : int, default=4
+        Number of nodes that are named in each row.
+    views : str, default="lzr"
+        Different letters out of "l" and "r" (left and right, with what lies within that hemisphere), "x"
+        (side), "y" (back) and "z" (top).
+    colours : {"safe", "paper"} or mapping of str to str, default="safe"
+        Colours of the systems: "safe" for colour-blind readers, those of the paper, or your own.
+    width : float, default=7.2
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.datasets import aal116
+    >>> from cignn.explanations import Explanation
+    >>> from cignn.report import draw_against_group
+    >>> atlas = aal116()
+    >>> edges, weights = np.array([[0, 1], [2, 30], [40, 41]]), np.array([0.2, 0.6, 1.0])
+    >>> explanation = Explanation(edges, weights, 116, atlas.names, systems=atlas.systems)
+    >>> figure = draw_against_group(explanation, explanation, views="z", width=3)
+    >>> len(figure.axes)
+    2
     """
     check_same_nodes(subject, group)
     if len(titles) != 2 or titles[0] == titles[1]:
-        raise ValueError(f"titles must be two that differ, for the subject and the group, got {titles!r}.")
+        raise ValueError(f"titles must be two different ones, for the subject and the group, got {titles!r}.")
     panels = {
-        str(title): strongest(ex, top, threshold) for title, ex in zip(titles, (subject, group), strict=True)
+        str(title): top_edges(ex, top, threshold) for title, ex in zip(titles, (subject, group), strict=True)
     }
     return _draw(panels, atlas, n_labels, views, colours, width, path, shared=True)
 
@@ -167,8 +279,8 @@ def _draw(
     if bad or not views or len(set(views)) < len(views):
         raise ValueError(f"views must be different letters out of {''.join(VIEWS)}, got {views!r}.")
     nodes = regions(next(iter(panels.values())), atlas, colours)
-    heaviest = max((np.abs(ex.edge_weights).max(initial=0.0) for ex in panels.values()), default=0.0) or 1.0
-    norm = Normalize(-heaviest if signed else 0.0, heaviest)
+    largest = max((np.abs(ex.edge_weights).max(initial=0.0) for ex in panels.values()), default=0.0) or 1.0
+    norm = Normalize(-largest if signed else 0.0, largest)
     cmap = difference_colours() if signed else weight_colours()
     most = max(n_edges_at(ex).max(initial=0) for ex in panels.values())
     both = _common_edges(list(panels.values())) if shared else None
@@ -203,7 +315,7 @@ def _draw(
 
 
 class _Places:
-    """Where each view of each row lies in the figure; all views have the same scale."""
+    """Position of each view of each row in the figure; all views have the same scale."""
 
     def __init__(self, views: str, titles: list[str], width: float, legend: float) -> None:
         # millimetres of the glass brain in each view, with a margin for labels
@@ -214,7 +326,7 @@ class _Places:
             self.limits["l"] = (side[0][::-1], side[1])
         wide = {view: abs(x[1] - x[0]) for view, (x, _) in self.limits.items()}
         tall = {view: y[1] - y[0] for view, (_, y) in self.limits.items()}
-        # one view alone does not need the whole page
+        # a single view does not fill the page
         inch = min(width / sum(wide.values()), 3.4 / max(tall.values()))
         self.scale = inch * 508 / PAGE  # 1 for three views on a page
         self.row = max(tall.values()) * inch + (_HEAD if any(titles) else 0.08)
@@ -289,7 +401,7 @@ def _draw_nodes(ax: Axes, view: str, ex: Explanation, nodes: Regions, most: int,
 
 
 def _label_nodes(axes: dict[str, Axes], ex: Explanation, nodes: Regions, n_labels: int) -> None:
-    """Name each of the heaviest nodes once, in a view from its own side where there is one."""
+    """Name each of the top nodes once, in a view of its own hemisphere if there is one."""
     counts = n_edges_at(ex)
     by_view: dict[str, list[int]] = {}
     for node in top_nodes(ex, n_labels):

@@ -1,8 +1,8 @@
-"""Curves: of a training, and of scores."""
+"""Curves of explanations and of calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,35 +15,32 @@ from cignn.report.style import (
     COLUMN,
     DASHES,
     MARKERS,
-    PAGE,
     PALETTE,
     QUIET,
     RULE,
     house_style,
     need_columns,
     new_figure,
-    readable,
     save,
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
 class Interval(NamedTuple):
-    """Lower and upper ends, of the same shape."""
+    """Lower and upper ends of intervals, arrays of the same shape."""
 
     low: np.ndarray
     high: np.ndarray
 
 
 class Calibration(NamedTuple):
-    """How often what was predicted came true.
+    """Observed frequencies of predicted probabilities.
 
-    bins : a row per bin that is not empty: predicted, the mean probability; observed, the share of y = 1; low
-    and high, its 95 % Wilson interval; n. error : the expected calibration error, |observed − predicted|
-    averaged over subjects.
+    bins : a row per non-empty bin: predicted, the mean probability; observed, the share of y = 1; low and
+    high, its 95 % Wilson interval; n. error : the expected calibration error, the mean of
+    |observed − predicted| over subjects.
     """
 
     bins: pd.DataFrame
@@ -57,10 +54,33 @@ def draw_explanation_curves(
     width: float = COLUMN,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw how often the class stays when only the share μ of heaviest edges does, a line per method.
+    """Draw how often the predicted class stays when only the share μ of top edges is kept.
 
-    curves : method → `ExplanationCurve`; or a table with the columns method, share and accuracy, whose
-    repetitions (seeds, folds) give mean and standard deviation. Methods are listed by their area, best first.
+    Parameters
+    ----------
+    curves : DataFrame or mapping of str to ExplanationCurve
+        A curve per method; or a table with the columns method, share and accuracy, whose repetitions (seeds,
+        folds) give mean and standard deviation. Methods are listed by area, largest first.
+    title : str, default=None
+        Title of the figure.
+    width : float, default=3.5
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.report import draw_explanation_curves
+    >>> curves = pd.DataFrame({"method": "CI-GNN", "share": [0.1, 0.5, 1.0], "accuracy": [0.7, 0.9, 1.0]})
+    >>> figure = draw_explanation_curves(curves)
+    >>> len(figure.axes)
+    1
     """
     if isinstance(curves, Mapping):
         parts = [
@@ -114,16 +134,45 @@ def draw_explanation_curves(
 def draw_removal_curve(
     curve: RemovalCurve, *, title: str | None = None, width: float = COLUMN, path: str | Path | None = None
 ) -> Figure:
-    """Draw what is left of the decision when edges go: the heaviest first, beside as many drawn by chance."""
+    """Draw the decision after edges were removed: the top edges, and as many random ones.
+
+    Parameters
+    ----------
+    curve : RemovalCurve
+        Result of `cignn.evaluation.removal_curve`.
+    title : str, default=None
+        Title of the figure.
+    width : float, default=3.5
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.evaluation import RemovalCurve
+    >>> from cignn.report import draw_removal_curve
+    >>> curve = RemovalCurve(np.array([0.0, 0.5]), *np.array([[1, 0.5], [0.9, 0.5], [1, 0.9], [0.9, 0.8]]))
+    >>> figure = draw_removal_curve(curve)
+    >>> len(figure.axes)
+    2
+    """
     with house_style():
         figure = new_figure(width, width * 0.5)
         left, right = figure.subplots(1, 2, sharex=True)
-        for ax, chance, first, name in (
+        for ax, random, top, name in (
             (left, curve.random_accuracy, curve.accuracy, "class unchanged"),
             (right, curve.random_probability, curve.probability, "probability of the class"),
         ):
-            ax.plot(curve.shares, chance, color=QUIET, ls="--", marker="s", ms=2.6, lw=1, label="by chance")
-            ax.plot(curve.shares, first, color=PALETTE[5], marker="o", ms=3, lw=1.2, label="heaviest first")
+            ax.plot(
+                curve.shares, random, color=QUIET, ls="--", marker="s", ms=2.6, lw=1, label="random edges"
+            )
+            ax.plot(curve.shares, top, color=PALETTE[5], marker="o", ms=3, lw=1.2, label="top edges first")
             ax.set_title(name, fontsize=7, loc="left")
             ax.set_xlabel("share of edges removed")
             ax.set_ylim(-0.03, 1.03)
@@ -141,24 +190,39 @@ def draw_calibration(
     width: float = COLUMN,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw how often what was predicted came true: observed share against predicted probability, per method.
+    """Draw the calibration of each method: observed frequency against predicted probability.
 
-    predictions : a row per subject with the columns y (True or 1 for the class the probability is of),
-    probability and, where there are several, method. n_bins : equally wide; empty ones have no point. The
-    legend names the expected calibration error; below, how many subjects were given each probability.
+    The legend shows the expected calibration error; below is a histogram of the probabilities.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        A row per subject with the columns y (1 or True for the class of the probability), probability and,
+        for several methods, method.
+    n_bins : int, default=10
+        Number of bins of equal width; empty ones have no point.
+    title : str, default=None
+        Title of the figure.
+    width : float, default=3.5
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.report import draw_calibration
+    >>> predictions = pd.DataFrame({"y": [0, 0, 1, 1], "probability": [0.1, 0.4, 0.6, 0.9]})
+    >>> figure = draw_calibration(predictions)
+    >>> len(figure.axes)
+    2
     """
-    need_columns(predictions, ["y", "probability"], "the table of predictions")
-    if "method" not in predictions:
-        predictions = predictions.assign(method="")
-    y, p = predictions["y"], predictions["probability"].to_numpy(float)
-    if not set(pd.unique(y)) <= {0, 1}:
-        raise ValueError(
-            f"y must hold 0 and 1 (or False and True), got {', '.join(map(str, pd.unique(y)[:5]))}."
-        )
-    if not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"probability must lie in [0, 1], got {np.nanmin(p):g} to {np.nanmax(p):g}.")
-    if n_bins < 2:
-        raise ValueError(f"n_bins must be at least 2, got {n_bins}.")
+    predictions = _checked_predictions(predictions, n_bins)
     with house_style():
         figure = new_figure(width, width * 1.05)
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3.2, 1])
@@ -192,8 +256,23 @@ def draw_calibration(
         return save(figure, path)
 
 
+def _checked_predictions(predictions: pd.DataFrame, n_bins: int) -> pd.DataFrame:
+    """The table with a column method; refuse labels, probabilities and bins out of range."""
+    need_columns(predictions, ["y", "probability"], "the table of predictions")
+    y, p = predictions["y"], predictions["probability"].to_numpy(float)
+    if not set(pd.unique(y)) <= {0, 1}:
+        raise ValueError(
+            f"y must hold 0 and 1 (or False and True), got {', '.join(map(str, pd.unique(y)[:5]))}."
+        )
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"probability must lie in [0, 1], got {np.nanmin(p):g} to {np.nanmax(p):g}.")
+    if n_bins < 2:
+        raise ValueError(f"n_bins must be at least 2, got {n_bins}.")
+    return predictions if "method" in predictions else predictions.assign(method="")
+
+
 def calibration(y: np.ndarray, probability: np.ndarray, n_bins: int = 10) -> Calibration:
-    """Compare (n,) probabilities with the (n,) labels 0 and 1 they are of, in equally wide bins."""
+    """Compare (n,) probabilities with (n,) labels 0 and 1, in bins of equal width."""
     chances = np.stack([1 - probability, probability], axis=1)
     table = calibration_curve(y.astype(int), chances, np.array([0, 1]), n_bins)
     table = table.rename(columns={"probability": "predicted", "frequency": "observed", "count": "n"})
@@ -217,128 +296,3 @@ def _area(line: pd.DataFrame) -> float:
     if len(shares) < 2:
         return float(height.mean())
     return float((height[1:] + height[:-1]) / 2 @ np.diff(shares) / (shares[-1] - shares[0]))
-
-
-NOT_TERMS = ("epoch", "stage", "seconds", "member")
-TERM_NAMES = {
-    "kl": "KL divergence",
-    "independence": "independence  I(α; β)",
-    "causal": "causal term  −I(α; Y | β)",
-    "hsic": "HSIC(α, β)",
-    "features": "reconstruction of features",
-    "adjacency": "reconstruction of edges",
-    "loss": "sum of weighted terms",
-    "edges": "price of edges",
-    "rest": "class in the rest",
-    "skipped_terms": "terms left out of a step",
-    "validation_loss": "validation cross-entropy",
-    "validation_price": "validation price of edges",
-}
-VALIDATION = "validation_"
-
-
-def draw_history(
-    history: pd.DataFrame,
-    best_epoch: int | Sequence[int] | None = None,
-    *,
-    columns: int | None = None,
-    width: float = PAGE,
-    path: str | Path | None = None,
-) -> Figure:
-    """Draw a training: one panel per loss term and per validation score, the chosen epoch marked.
-
-    Parameters
-    ----------
-    history : ``classifier.history_``, one row per epoch: epoch, stage, every named term, validation_…; the
-        members of a ensemble (column member) are drawn over each other
-    best_epoch : ``classifier.best_epoch_``, the epoch whose weights were kept; one per member of a ensemble
-    columns : panels in a row; by default as many as the width has room for
-    width : inches
-    path : where to save it; .pdf, .svg, .png …, or no ending for .pdf and .png
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    need_columns(history, ["epoch"], "the history")
-    measured = history.select_dtypes("number").columns
-    scores = [name for name in measured if str(name).startswith(VALIDATION)]
-    terms = [name for name in measured if name not in NOT_TERMS and name not in scores]
-    panels = [name for name in scores + terms if history[name].notna().any()]
-    for name in ("validation_price", "skipped_terms"):  # of a classifier or a training that has none
-        if name in panels and not history[name].any():
-            panels.remove(name)
-    if not panels:
-        raise ValueError(
-            "the history has no loss term and no validation score; pass a classifier's history_."
-        )
-    members = [table for _, table in history.groupby("member")] if "member" in history else [history]
-    chosen = [] if best_epoch is None else np.atleast_1d(np.asarray(best_epoch)).astype(int).tolist()
-    if len(chosen) not in (0, len(members)):
-        raise ValueError(f"expected {len(members)} best epochs, one per member, got {len(chosen)}.")
-    columns = max(1, int(width // 1.75)) if columns is None else columns
-    columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
-    with house_style():
-        figure = new_figure(width, 1.35 * rows + 0.3)
-        grid = figure.subplots(rows, columns, sharex=True, squeeze=False)
-        for ax in grid.flat[len(panels) :]:
-            ax.remove()
-        for i, (ax, name) in enumerate(zip(grid.flat, panels, strict=False)):
-            ax.set_title(TERM_NAMES.get(str(name), readable(name)), loc="left", fontsize=7)
-            for member, table in enumerate(members):
-                seen = table[table[name].notna()]
-                one = "o" if len(seen) == 1 else None  # a line needs two epochs
-                ax.plot(
-                    seen["epoch"],
-                    seen[name],
-                    color=PALETTE[member % len(PALETTE)],
-                    marker=one,
-                    ms=2.5,
-                    ls=DASHES[member // len(PALETTE) % len(DASHES)],
-                    lw=0.9,
-                    label=f"member {member}",
-                )
-                if chosen:
-                    _mark(ax, seen, name, chosen[member], alone=len(members) == 1)
-            _draw_stages(ax, members[0], first=i == 0)
-            ax.margins(x=0.03, y=0.12)
-            ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            ax.yaxis.set_major_locator(MaxNLocator(4))
-            ax.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}".replace("-", "−"))
-            if i >= len(panels) - columns:
-                ax.tick_params(labelbottom=True)
-        kept = ", ".join(map(str, chosen))
-        figure.supxlabel(f"epoch (kept: {kept})" if chosen else "epoch", fontsize=7)
-        return save(figure, path)
-
-
-def _mark(ax: Axes, seen: pd.DataFrame, name: str, epoch: int, alone: bool) -> None:
-    """A line at the chosen epoch and a dot on the curve there, with its value in the title of a score."""
-    if alone:
-        ax.axvline(epoch, color=PALETTE[5], lw=0.8, ls="--", zorder=1).set_gid("chosen")
-    value = seen.loc[seen["epoch"] == epoch, name]
-    if value.empty:
-        return
-    ax.plot(epoch, value.iloc[0], "o", ms=3.5, mfc=PALETTE[5], mec="white", mew=0.5, zorder=4, gid="chosen")
-    if alone and str(name).startswith(VALIDATION):
-        ax.set_title(f"{ax.get_title(loc='left')}: {value.iloc[0]:.3g}", loc="left", fontsize=7)
-
-
-def _draw_stages(ax: Axes, table: pd.DataFrame, first: bool) -> None:
-    """A thin line where one stage of the training follows another; their names in the first panel."""
-    if "stage" not in table or table["stage"].nunique() < 2:
-        return
-    begins = table.groupby("stage", sort=False)["epoch"].min()
-    for stage, epoch in begins.items():
-        if epoch > table["epoch"].min():
-            ax.axvline(epoch - 0.5, color=QUIET, lw=0.5, zorder=0).set_gid("stage")
-        if first:
-            ax.text(
-                epoch,
-                0.02,
-                f" {readable(stage)}",
-                transform=ax.get_xaxis_transform(),
-                fontsize=5.5,
-                color=QUIET,
-                va="bottom",
-                ha="left",
-            )

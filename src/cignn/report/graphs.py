@@ -1,24 +1,24 @@
-"""Drawings of graphs and molecules, and of all graphs of a set as points."""
+"""Drawings of graphs and molecules."""
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from cignn.explanations import Explanation, Explanations
-from cignn.explanations.explanation_set import NEGLIGIBLE
-from cignn.report.report_data import ReportData
 from cignn.report.style import PAGE, house_style, new_figure, save
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from rdkit.Chem import Mol
 
 
 EDGE_COLOUR = "#d55e00"  # vermilion of the Okabe–Ito palette, safe for colour-blind readers
@@ -29,9 +29,9 @@ LAYOUT_STEPS = 300
 
 
 def layout(edges: np.ndarray, n_nodes: int) -> np.ndarray:
-    """(n, 2) positions in which distance on the page follows distance in the graph (stress majorisation).
+    """(n, 2) positions whose distances approximate those in the graph (stress majorisation).
 
-    edges : (e, 2). Deterministic; the parts of a graph in pieces are set apart.
+    edges : (e, 2). Deterministic; separate components are placed apart.
     """
     adj = np.zeros((n_nodes, n_nodes))
     adj[edges[:, 0], edges[:, 1]] = adj[edges[:, 1], edges[:, 0]] = 1
@@ -51,9 +51,31 @@ def layout(edges: np.ndarray, n_nodes: int) -> np.ndarray:
 
 
 def draw_graph(explanation: Explanation, truth: np.ndarray | None = None, ax: Axes | None = None) -> Axes:
-    """Draw one graph: an edge is the thicker and the more orange, the heavier its weight.
+    """Draw one graph, with thicker and more orange edges for larger weights.
 
-    truth : (n, n) bool, edges known to make the class, drawn as a blue band underneath.
+    Parameters
+    ----------
+    explanation : Explanation
+        The graph and its edge weights.
+    truth : bool array of shape (n, n), default=None
+        Edges known to cause the class, drawn as a blue band underneath.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw. By default pyplot's current axes.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from cignn.explanations import Explanation
+    >>> from cignn.report import draw_graph
+    >>> triangle = Explanation(np.array([[0, 1], [0, 2], [1, 2]]), np.array([0.1, 0.5, 1.0]), 3)
+    >>> len(draw_graph(triangle, ax=Figure().subplots()).collections)
+    2
     """
     import matplotlib.pyplot as plt
     from matplotlib.collections import LineCollection
@@ -61,7 +83,7 @@ def draw_graph(explanation: Explanation, truth: np.ndarray | None = None, ax: Ax
 
     ax = plt.gca() if ax is None else ax
     position = layout(explanation.edges, explanation.n_nodes)
-    order = np.argsort(explanation.edge_weights, kind="stable")  # the heaviest on top
+    order = np.argsort(explanation.edge_weights, kind="stable")  # the top edge above the others
     edges, weights = explanation.edges[order], explanation.edge_weights[order]
     if truth is not None:
         true_edges = edges[np.asarray(truth, bool)[edges[:, 0], edges[:, 1]]]
@@ -94,9 +116,35 @@ def draw_graphs(
     width: float = 8.7,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw every explanation in a grid, beside the graphs' own truth where they carry it, with one legend.
+    """Draw every explanation in a grid, with the true edges where the graphs have them.
 
-    titles : one per graph. columns : graphs in a row. width : inches. path : where to save the figure.
+    Parameters
+    ----------
+    explanations : Explanations
+        Explanations of the graphs.
+    titles : sequence of str, default=None
+        One title per graph.
+    columns : int, default=3
+        Graphs in a row.
+    width : float, default=8.7
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn import Explanations, GraphSet
+    >>> from cignn.report import draw_graphs
+    >>> graphs = GraphSet.from_arrays([1 - np.eye(3)])
+    >>> figure = draw_graphs(Explanations(graphs, [np.array([0.1, 0.5, 1.0])]), width=3)
+    >>> len(figure.axes)
+    3
     """
     from matplotlib.lines import Line2D
 
@@ -104,7 +152,7 @@ def draw_graphs(
         raise ValueError(f"expected {len(explanations)} titles, one per graph, got {len(titles)}.")
     if not len(explanations) or columns < 1:
         raise ValueError(
-            f"a grid needs a graph and a column at least, got {len(explanations)} and {columns}."
+            f"a grid needs at least one graph and one column, got {len(explanations)} and {columns}."
         )
     rows, side = -(-len(explanations) // columns), width / columns
     with house_style():
@@ -126,7 +174,7 @@ def draw_graphs(
         return save(figure, path)
 
 
-# What the node labels 0, 1, … of these sets of the TU collection stand for.
+# Atoms of the node labels 0, 1, … in sets of the TU collection.
 ATOMS = {"MUTAG": ("C", "N", "O", "F", "I", "Cl", "Br")}
 CAUSAL = (213 / 255, 94 / 255, 0.0)  # vermilion, as in the drawings of graphs
 _ORDERS = {1: "SINGLE", 2: "DOUBLE", 3: "TRIPLE", 1.5: "AROMATIC"}
@@ -142,17 +190,40 @@ def draw_molecules(
     width: float = PAGE,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw molecules in a grid, their heaviest bonds highlighted.
+    """Draw molecules in a grid, with their top bonds highlighted. Needs RDKit.
 
     Parameters
     ----------
-    explanations : title → explanation of one molecule, its nodes atoms and its edges bonds
-    atoms : title → symbol of every atom ("C", "N", "Cl" …); `ATOMS` has those of MUTAG's labels
-    orders : title → order of every bond, aligned with ``edges``: 1, 2, 3, or 1.5 for an aromatic one; single
-        bonds where it is not given
-    top : how many bonds are highlighted, or the share of them (0.3: three in ten)
-    columns, width : molecules in a row; inches
-    path : where to save it; .pdf, .svg, .png …, or no ending for .pdf and .png
+    explanations : mapping of str to Explanation
+        Title and explanation of each molecule: nodes are atoms, edges are bonds.
+    atoms : mapping of str to sequence of str
+        Title and symbol of every atom ("C", "N", "Cl" …).
+    orders : mapping of str to sequence of float, default=None
+        Title and order of every bond, aligned with ``edges``: 1, 2, 3, or 1.5 for aromatic bonds. By default
+        all are single bonds.
+    top : int or float, default=0.3
+        How many bonds are highlighted, or which share of them.
+    columns : int, default=3
+        Molecules in a row.
+    width : float, default=7.2
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanation
+    >>> from cignn.report import draw_molecules
+    >>> propane = Explanation(np.array([[0, 1], [1, 2]]), np.array([0.2, 1.0]), 3)
+    >>> figure = draw_molecules({"propane": propane}, {"propane": ["C", "C", "C"]}, width=2)
+    >>> len(figure.axes)
+    1
     """
     if not explanations:
         raise ValueError("draw_molecules needs at least one explanation, got none.")
@@ -188,15 +259,45 @@ def molecule_picture(
     size: int = 400,
     vector: bool = True,
 ) -> str | bytes:
-    """Let RDKit draw one molecule: an SVG text, or the bytes of a PNG; parameters as in `draw_molecules`."""
+    """Draw one molecule with RDKit.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        The molecule: nodes are atoms, edges are bonds.
+    atoms : sequence of str
+        Symbol of every atom.
+    orders : sequence of float, default=None
+        Order of every bond: 1, 2, 3, or 1.5 for aromatic bonds. By default all are single bonds.
+    top : int or float, default=0.3
+        How many bonds are highlighted, or which share of them.
+    size : int, default=400
+        Width and height in pixels.
+    vector : bool, default=True
+        Whether to make an SVG instead of a PNG.
+
+    Returns
+    -------
+    str or bytes
+        The text of the SVG, or the bytes of the PNG.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn.explanations import Explanation
+    >>> from cignn.report import molecule_picture
+    >>> propane = Explanation(np.array([[0, 1], [1, 2]]), np.array([0.2, 1.0]), 3)
+    >>> "<svg" in molecule_picture(propane, ["C", "C", "C"])
+    True
+    """
     molecule = make_molecule(explanation, atoms, orders)
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    bonds = [int(i) for i in heavy_bonds(explanation, top)]
+    bonds = [int(i) for i in top_bonds(explanation, top)]
     ends = sorted({int(node) for node in explanation.edges[bonds].ravel()})
     drawer: Any = (rdMolDraw2D.MolDraw2DSVG if vector else rdMolDraw2D.MolDraw2DCairo)(size, size)
     options = drawer.drawOptions()
-    options.useBWAtomPalette()  # colour is left to what is causal
+    options.useBWAtomPalette()  # colours are used for the top bonds
     options.prepareMolsBeforeDrawing = False  # no hydrogens that the graph does not have
     drawer.DrawMolecule(
         molecule,
@@ -209,8 +310,8 @@ def molecule_picture(
     return drawer.GetDrawingText()
 
 
-def make_molecule(explanation: Explanation, atoms: Sequence[str], orders: Sequence[float] | None) -> Any:
-    """RDKit's molecule with the explanation's edges as bonds, in their order, laid out on the plane."""
+def make_molecule(explanation: Explanation, atoms: Sequence[str], orders: Sequence[float] | None) -> Mol:
+    """RDKit's molecule with the explanation's edges as bonds, in their order, with positions."""
     if len(atoms) != explanation.n_nodes:
         raise ValueError(f"expected {explanation.n_nodes} atoms, one per node, got {len(atoms)}.")
     orders = [1] * len(explanation.edges) if orders is None else list(orders)
@@ -225,7 +326,7 @@ def make_molecule(explanation: Explanation, atoms: Sequence[str], orders: Sequen
     molecule = chem.RWMol()
     for symbol in atoms:
         atom = chem.Atom(str(symbol))
-        atom.SetNoImplicit(True)  # valences are as the data say
+        atom.SetNoImplicit(True)  # valences as in the data
         molecule.AddAtom(atom)
     for (a, b), order in zip(explanation.edges.tolist(), orders, strict=True):
         molecule.AddBond(a, b, getattr(chem.BondType, _ORDERS[order]))
@@ -236,18 +337,18 @@ def make_molecule(explanation: Explanation, atoms: Sequence[str], orders: Sequen
     return out
 
 
-def heavy_bonds(explanation: Explanation, top: int | float) -> np.ndarray:
-    """Numbers of the heaviest edges, heaviest first: ``top`` of them, or that share, rounded up."""
+def top_bonds(explanation: Explanation, top: int | float) -> np.ndarray:
+    """Numbers of the top edges in descending order: ``top`` of them, or that share, rounded up."""
     whole = isinstance(top, (int, np.integer)) and not isinstance(top, bool)
     if not (whole and top >= 1) and not (isinstance(top, float) and 0 < top <= 1):
         raise ValueError(
-            f"top must be a whole number of bonds from 1 on, or a share of them in (0, 1], got {top!r}."
+            f"top must be a whole number of at least 1, or a share of the bonds in (0, 1], got {top!r}."
         )
     count = int(top) if whole else int(np.ceil(round(top * len(explanation.edges), 6)))
     return np.argsort(-explanation.edge_weights, kind="stable")[:count]
 
 
-def _rdkit() -> Any:
+def _rdkit() -> ModuleType:
     try:
         from rdkit import Chem
     except ImportError as error:
@@ -255,128 +356,3 @@ def _rdkit() -> Any:
             'drawing molecules needs RDKit; install it with pip install "cignn[molecules]".'
         ) from error
     return Chem
-
-
-BUDGET = 18_000_000  # bytes of all graphs before base64: the page stays below 30 MB
-LISTED = 6  # bytes of an edge that names its two ends
-
-
-class Records(NamedTuple):
-    """layout : "dense", an entry per edge of the group, or "listed", edges named one by one; kept : the most
-    edges of a graph that are kept, or None for all; lines : (g,) base64.
-    """
-
-    layout: str
-    kept: int | None
-    lines: list[str]
-
-
-class Group(NamedTuple):
-    """Edges (e, 2) of an aligned set, weights (g, e) and where they exist, mean connectivity (e,)."""
-
-    edges: np.ndarray
-    weights: np.ndarray
-    present: np.ndarray
-    connectivity: np.ndarray
-
-
-def group_of(data: ReportData) -> Group | None:
-    """What the graphs of an aligned set share; None where there is no such thing."""
-    if not data.graphs.aligned:
-        return None
-    edges, weights, present = data.explanations.aligned_weights("a report")
-    mean = data.explanations.mean().connectivity
-    assert mean is not None  # aligned sets are weighted
-    return Group(edges, weights, present, mean)
-
-
-def group_payload(data: ReportData, group: Group) -> dict[str, Any]:
-    """Group means of every edge: of all graphs, and of each class."""
-    sets = [("all", np.ones(len(data.explanations), bool))]
-    truth = data.truth if (data.truth >= 0).any() else data.predicted
-    known = "" if (data.truth >= 0).any() else "predicted "
-    for k, name in enumerate(data.class_labels):
-        if 1 < (truth == k).sum() < len(truth):
-            sets.append((known + name, truth == k))
-    marked = data.graphs.edge_truth
-    marks = None
-    if marked is not None:
-        both = np.asarray(marked[0], bool)
-        marks = (both | both.T)[tuple(group.edges.T)]
-    deviation = group.weights.std(0, ddof=1) if len(group.weights) > 1 else np.zeros(len(group.edges))
-    heaviest = float(group.weights.mean(0).max(initial=0.0))
-    return {
-        "pairs": packed(group.edges, "<u2"),
-        "sets": [
-            {"name": name, "n": int(who.sum()), "weight": packed(group.weights[who].mean(0), "<f4")}
-            for name, who in sets
-        ],
-        "deviation": packed(deviation, "<f4"),
-        "negligible": NEGLIGIBLE * heaviest,  # weights that spread less are the same for everyone
-        "connectivity": packed(group.connectivity, "<f4"),
-        "usual": packed(_spread(data, group), "<f4"),
-        "known": None if marks is None else packed(marks, "u1"),
-    }
-
-
-def _spread(data: ReportData, group: Group) -> np.ndarray:
-    """(e,) standard deviation over graphs of an edge's connectivity."""
-    if len(data.graphs) < 2:
-        return np.zeros(len(group.edges))
-    ends = tuple(group.edges.T)
-    values = np.stack([data.explanations.connectivity_matrix(i)[ends] for i in range(len(data.graphs))])
-    return values.std(0, ddof=1)
-
-
-def records(data: ReportData, group: Group | None, budget: int = BUDGET) -> Records:
-    """Every graph's edges as one line."""
-    graphs = data.graphs
-    if group is not None and len(graphs) * (2 * len(group.edges) + 12) <= budget:
-        lines = [_dense(data, group, i) for i in range(len(graphs))]
-        return Records("dense", None, lines)
-    most = int(graphs.n_edges.max(initial=0))
-    kept = max(100, (budget // len(graphs) - 16) // LISTED)
-    lines = [_listed(data, i, kept) for i in range(len(graphs))]
-    return Records("listed", kept if kept < most else None, lines)
-
-
-def packed(values: Any, kind: str) -> str:
-    """Return an array as base64."""
-    return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
-
-
-def _dense(data: ReportData, group: Group, i: int) -> str:
-    here = group.present[i]
-    codes, low, high = _codes(group.weights[i][here])
-    weights = np.zeros(len(here), np.uint8)
-    weights[here] = codes
-    signed, largest = _signed(data.explanations.connectivity_matrix(i)[tuple(group.edges.T)])
-    head = np.array([low, high, largest], "<f4").tobytes()
-    return base64.b64encode(head + weights.tobytes() + signed.tobytes()).decode()
-
-
-def _listed(data: ReportData, i: int, kept: int) -> str:
-    edges, weights = data.graphs.edges(i), data.explanations.edge_weights[i]
-    values = data.explanations[i].connectivity
-    values = np.ones(len(edges)) if values is None else values
-    order = np.argsort(-weights, kind="stable")[:kept]
-    codes, low, high = _codes(weights[order])
-    signed, largest = _signed(values[order])
-    head = np.array([low, high, largest], "<f4").tobytes() + np.array([len(order)], "<u4").tobytes()
-    ends = np.ascontiguousarray(edges[order].T, "<u2").tobytes()
-    return base64.b64encode(head + ends + codes.tobytes() + signed.tobytes()).decode()
-
-
-def _codes(weights: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Weights as 1 … 255, with the weights that 1 and 255 stand for."""
-    if not len(weights):
-        return np.zeros(0, np.uint8), 0.0, 0.0
-    low, high = float(weights.min()), float(weights.max())
-    share = (weights - low) / (high - low) if high > low else np.ones(len(weights))
-    return (1 + np.round(254 * share)).astype(np.uint8), low, high
-
-
-def _signed(values: np.ndarray) -> tuple[np.ndarray, float]:
-    """Values as −127 … 127, with the value that 127 stands for."""
-    largest = float(np.abs(values).max(initial=0))
-    return np.round(values / (largest or 1) * 127).astype(np.int8), largest

@@ -1,7 +1,7 @@
-"""`write_report`: one HTML file that opens by double click, without a network, and can be sent round.
+"""`write_report`: one HTML file that opens in any browser without a network.
 
-All text of the data is escaped, and the page's own policy (CSP) lets nothing run but its one script and
-lets nothing be fetched.
+All text of the data is escaped, and the page's content security policy allows only its own script to run and
+nothing to be fetched.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import base64
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from cignn._arrays import sha256
 from cignn._files import write_text
 from cignn.datasets.atlas import SYSTEM_NAMES
 from cignn.evaluation.explanation import explanation_roc_auc
-from cignn.report.graphs import BUDGET, group_of, group_payload, packed, records
+from cignn.report.payload import BUDGET, Group, alike, cell, group_of, payload_of, records
 from cignn.report.performance import (
     NAMES,
     MethodTable,
@@ -34,30 +33,51 @@ from cignn.report.performance import (
     site_rows,
 )
 from cignn.report.report_data import ReportData
-from cignn.report.style import in_order, system_colours
+from cignn.report.style import in_order
 
-ALIKE = 0.02  # weights of an edge that spread less than this over graphs are one weight
 PROTOCOLS = {"holdout": "random hold-outs", "kfold": "cross-validation", "loso": "leaving one site out"}
 SCRIPTS = ("data.js", "charts.js", "table.js", "viewer.js", "subject.js", "main.js")
 
 
 def write_report(path: str | Path, data: ReportData, *, budget: int = BUDGET) -> Path:
-    """Write a report as one self-contained HTML file and return its path.
+    """Write a report as one self-contained HTML file.
 
-    data : from `report_of`. budget : bytes that the graphs' edges may take before they are encoded; where all
-    do not fit, each graph keeps its heaviest ones and the page says so.
+    Parameters
+    ----------
+    path : str or Path
+        Name of the file, with the ending .html.
+    data : ReportData
+        Result of `report_of`.
+    budget : int, default=18000000
+        Bytes that the graphs' edges may take before they are encoded. Where they do not fit, each graph keeps
+        its top edges and the page says so.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.report import report_of, write_report
+    >>> graphs = make_ba2motifs(8, random_state=0)
+    >>> model = make_estimator("dir", epochs=1, random_state=0).fit(graphs)
+    >>> write_report("report.html", report_of(model, graphs)).name
+    'report.html'
     """
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"a report is an .html file, got {path.name!r}.")
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the name of a file in it.")
-    write_text(path, render_report(data, budget=budget))  # an older report stays until the new one is whole
+        raise ValueError(f"{path} is a folder; pass the name of a file in it.")
+    write_text(path, render_report(data, budget=budget))  # atomically: an older report stays until then
     return path
 
 
 def render_report(data: ReportData, *, budget: int = BUDGET) -> str:
-    """Return the page of a report."""
+    """Return the HTML text of a report."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -75,11 +95,9 @@ def render_report(data: ReportData, *, budget: int = BUDGET) -> str:
     digest = base64.b64encode(bytes.fromhex(sha256(script.encode()))).decode()
     group = group_of(data)
     kept = records(data, group, budget)
-    payload = _payload(data, kept.layout, kept.kept) | {
-        "group": None if group is None else group_payload(data, group)
-    }
+    payload = payload_of(data, group, kept)
     return environment.get_template("report.html").render(
-        **_context(data),
+        **_context(data, group),
         style=source("report.css"),
         script=script,
         policy=f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -89,146 +107,32 @@ def render_report(data: ReportData, *, budget: int = BUDGET) -> str:
     )
 
 
-def embedded_json(value: Any) -> str:
-    """JSON that may stand inside a script element: no text in it can end the element."""
+def embedded_json(value: object) -> str:
+    """JSON for a script element: no text in it can end the element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
-# ---------------------------------------------------------------- what the script reads
-
-
-def _payload(data: ReportData, layout: str, kept: int | None) -> dict[str, Any]:
-    graphs = data.graphs
-    systems = graphs.node_meta.get("system") if graphs.aligned else None
-    places = graphs.node_meta.get("coordinates") if graphs.aligned else None
-    known = [] if systems is None else in_order(systems)
-    colours = system_colours(known, data.colours)
-    nodes = None
-    if graphs.aligned:
-        n = int(graphs.n_nodes[0])
-        nodes = {
-            "names": _told_apart(graphs.node_names or [f"node {i}" for i in range(n)]),
-            "system": None if systems is None else [known.index(str(s)) for s in systems],
-            "xyz": None if places is None or not np.isfinite(places).all() else packed(places, "<f4"),
-        }
-    removal = data.removal
-    members = data.member_probabilities
-    return {
-        "unit": data.unit,
-        "classes": data.class_labels,
-        "positive": data.positive_number,
-        "strength": "connectivity" if data.explanations.connectivity is None else "correlation",
-        "calibrated_by": "" if data.predictions is None else " in the evaluation",
-        "systems": [{"name": name, "colour": colours[name]} for name in known],
-        "nodes": nodes,
-        "n_nodes": graphs.n_nodes.tolist(),
-        "weighted": bool(graphs.weighted and (graphs.aligned or _varies(data))),
-        "layout": layout,
-        "kept": kept,
-        "subjects": {
-            "name": data.names,
-            "site": None if data.sites is None else data.sites.tolist(),
-            "truth": data.truth.tolist() if (data.truth >= 0).any() else None,
-            "predicted": data.predicted.tolist(),
-            "held_out": None if data.held_out is None else np.asarray(data.held_out, int).tolist(),
-            "probability": _rounded(data.probabilities),
-            "members": None if members is None else _rounded(members.transpose(1, 0, 2)),
-            "columns": {
-                str(name): [_cell(value) for value in column]
-                for name, column in graphs.meta.items()
-                if name != "subject" and np.ndim(column) == 1
-            },
-        },
-        "removal": None
-        if removal is None
-        else {
-            "shares": removal.shares.tolist(),
-            "heaviest": _rounded(removal.heaviest.T),
-            "chance": _rounded(removal.chance.T),
-        },
-        "calibration": [
-            [b.low, b.high, b.n, *(round(float(v), 4) for v in b.observed)] for b in calibration_bins(data)
-        ],
-        "trained_on": data.trained_on and data.held_out is None,
-        "alike": alike(data),
-    }
-
-
-def _told_apart(names: list[str]) -> list[str]:
-    """Names of nodes; those that several have with the number of the node."""
-    counts = pd.Series(names).value_counts()
-    return [name if counts[name] == 1 else f"{name} (node {i})" for i, name in enumerate(names)]
-
-
-def alike(data: ReportData) -> bool:
-    """Whether a model weighs the same edges in every graph, whoever it is."""
-    group = group_of(data) if len(data.graphs) > 1 else None
-    return group is not None and bool(group.weights.std(0, ddof=1).max(initial=0) < ALIKE)
-
-
-def _varies(data: ReportData) -> bool:
-    """Whether edges of ragged graphs have weights worth a column."""
-    return any(
-        np.ptp(data.graphs.edge_values(i)) > 0 for i in range(len(data.graphs)) if data.graphs.n_edges[i]
-    )
-
-
-def _rounded(values: np.ndarray) -> list:
-    return np.round(np.asarray(values, float), 4).tolist()
-
-
-def _cell(value: Any) -> str:
-    if value is None or (np.isscalar(value) and pd.isna(value)):
-        return "–"
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
-
-
-# -------------------------------------------------------------- what the template reads
-
-
-def _context(data: ReportData) -> dict[str, Any]:
+def _context(data: ReportData, group: Group | None) -> dict[str, object]:
+    """Everything the template reads."""
     scores = own_scores(data)
     scored = scored_of(data)
     tables = method_tables(data.results, data.missing)
     run = None if data.predictions is None else _run_view(data)
-    n_edges = data.graphs.n_edges
-    nodes = sorted({int(data.graphs.n_nodes.min()), int(data.graphs.n_nodes.max())})
-    right = None
-    if data.graphs.edge_truth is not None:
-        areas = explanation_roc_auc(data.explanations)
-        right = float(np.nanmean(areas)) if np.isfinite(areas).any() else None
     removal = data.removal
     lead = scores.get("balanced_accuracy", Score(np.nan))
     shown = [*scores, *(m for table in tables for m in table.metrics)]
-    n_subjects = len(np.unique(data.subjects))
-    return {
+    return _data_context(data) | {
         "title": data.title,
         "version": __version__,
         "written": datetime.now().strftime("%Y-%m-%d %H:%M"),
-        "unit": data.unit,
-        "n": len(data.graphs),
-        "n_subjects": n_subjects,
-        "person": "graph" if data.unit == "graph" else "subject",
-        "n_sites": 0 if data.sites is None else len(np.unique(data.sites)),
-        "nodes": " to ".join(map(str, nodes)),
-        "node_word": "regions" if data.graphs.aligned else "nodes",
-        "n_edges": f"{n_edges.mean():,.0f}",
-        "aligned": data.graphs.aligned,
-        "classes": data.class_labels,
-        "labelled": bool((data.truth >= 0).any()),
         "n_scored": 0 if scored is None else scored.n_subjects,
         "run": run,
         "missing": [str(task) for task in data.missing],
         "held_out": data.held_out is not None,
         "trained_on": data.trained_on and data.held_out is None,
-        "counts": _counts(data),
-        "demographics": _table(data.demographics),
-        "exclusions": [str(line) for line in data.exclusions],
-        "audit": [] if data.audit is None else list(data.audit),
-        "audited": data.audit is not None,
         "metric_names": NAMES,
         "method_tables": [_method_view(table, data) for table in tables],
         "scores": {NAMES.get(name, name): score for name, score in scores.items()},
@@ -236,25 +140,57 @@ def _context(data: ReportData) -> dict[str, Any]:
         "lead": None if np.isnan(lead.value) or (run is not None and run["unfinished"]) else lead,
         "sites": site_rows(data),
         "calibration": calibration_bins(data),
-        "positive": data.class_labels[data.positive_number] if len(data.classes) == 2 else None,
         "tangent": data.explanations.connectivity is not None,
-        "explanation_auc": right,
+        "explanation_auc": _explanation_auc(data),
         "removal": None
         if removal is None
         else [
-            (float(share), float(a.mean()), float(b.mean()))
-            for share, a, b in zip(removal.shares, removal.heaviest, removal.chance, strict=True)
+            (float(share), float(top.mean()), float(random.mean()))
+            for share, top, random in zip(removal.shares, removal.top, removal.random, strict=True)
         ],
         "members": 0 if data.member_probabilities is None else len(data.member_probabilities),
         "systems": _system_table(data),
-        "alike": alike(data),
+        "alike": alike(group),
         "settings": {str(k): _setting(v) for k, v in data.settings.items()},
         "facts": {str(k): str(v) for k, v in data.facts.items()},
     }
 
 
-def _run_view(data: ReportData) -> dict[str, Any]:
-    """What the page says of the evaluation whose predictions are scored."""
+def _data_context(data: ReportData) -> dict[str, object]:
+    """What the template reads about the graphs and subjects."""
+    n_edges = data.graphs.n_edges
+    nodes = sorted({int(data.graphs.n_nodes.min()), int(data.graphs.n_nodes.max())})
+    return {
+        "unit": data.unit,
+        "n": len(data.graphs),
+        "n_subjects": len(np.unique(data.subjects)),
+        "person": "graph" if data.unit == "graph" else "subject",
+        "n_sites": 0 if data.sites is None else len(np.unique(data.sites)),
+        "nodes": " to ".join(map(str, nodes)),
+        "node_word": "regions" if data.graphs.aligned else "nodes",
+        "n_edges": f"{n_edges.mean():,.0f}",
+        "aligned": data.graphs.aligned,
+        "classes": data.class_labels,
+        "positive": data.class_labels[data.positive_number] if len(data.classes) == 2 else None,
+        "labelled": bool((data.truth >= 0).any()),
+        "counts": _counts(data),
+        "demographics": _table(data.demographics),
+        "exclusions": [str(line) for line in data.exclusions],
+        "audit": [] if data.audit is None else list(data.audit),
+        "audited": data.audit is not None,
+    }
+
+
+def _explanation_auc(data: ReportData) -> float | None:
+    """Mean ROC-AUC of the edge weights where the true edges are known."""
+    if data.graphs.edge_truth is None:
+        return None
+    areas = explanation_roc_auc(data.explanations)
+    return float(np.nanmean(areas)) if np.isfinite(areas).any() else None
+
+
+def _run_view(data: ReportData) -> dict[str, object]:
+    """The evaluation whose predictions are scored."""
     assert data.predictions is not None
     first = data.predictions.iloc[0]
     method = str(first["method"])
@@ -266,8 +202,8 @@ def _run_view(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _method_view(table: MethodTable, data: ReportData) -> dict[str, Any]:
-    """A table of methods with the scale its intervals are drawn on."""
+def _method_view(table: MethodTable, data: ReportData) -> dict[str, object]:
+    """A table of methods with the scale of its intervals."""
     lead = leading_metric(table.metrics)
     drawn = [rows[lead] for rows in table.rows.values() if lead in rows and not np.isnan(rows[lead].value)]
     ends = [end for s in drawn for end in (s.value, s.low, s.high) if not np.isnan(end)]
@@ -297,8 +233,8 @@ def _method_view(table: MethodTable, data: ReportData) -> dict[str, Any]:
     }
 
 
-def _counts(data: ReportData) -> dict[str, Any] | None:
-    """Graphs per site and class, with sums; None where there are neither sites nor labels."""
+def _counts(data: ReportData) -> dict[str, object] | None:
+    """Graphs per site and class, with sums; None without sites and labels."""
     labelled = (data.truth >= 0).any()
     if data.sites is None and not labelled:
         return None
@@ -310,23 +246,23 @@ def _counts(data: ReportData) -> dict[str, Any] | None:
         here = np.ones(len(sites), bool) if site is None else sites == site
         split = [int((numbers[here] == k).sum()) for k in range(len(columns))]
         rows.append(("all" if site is None else str(site), split, int(here.sum())))
-    if labelled and not rows[-1][1][-1]:  # nobody without a label: no column for them
+    if labelled and not rows[-1][1][-1]:  # no column for unlabelled graphs if there are none
         columns, rows = columns[:-1], [(site, split[:-1], total) for site, split, total in rows]
     return {"columns": columns, "rows": rows}
 
 
-def _table(frame: pd.DataFrame | None) -> dict[str, Any] | None:
+def _table(frame: pd.DataFrame | None) -> dict[str, object] | None:
     if frame is None:
         return None
     flat = frame.reset_index()
     return {
         "columns": [str(c) for c in flat],
-        "rows": [[_cell(v) for v in row] for row in flat.itertuples(index=False)],
+        "rows": [[cell(v) for v in row] for row in flat.itertuples(index=False)],
     }
 
 
-def _system_table(data: ReportData) -> dict[str, Any] | None:
-    """Mean weights within and between systems, each with its share of the largest for its shade."""
+def _system_table(data: ReportData) -> dict[str, object] | None:
+    """Mean weights within and between systems, each with its shade from 0 to 1."""
     if not data.graphs.aligned or "system" not in data.graphs.node_meta:
         return None
     table = data.explanations.by_system()
@@ -351,7 +287,7 @@ def _system_table(data: ReportData) -> dict[str, Any] | None:
     }
 
 
-def _setting(value: Any) -> str:
+def _setting(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)

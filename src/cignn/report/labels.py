@@ -1,4 +1,4 @@
-"""Names beside points, so that no name covers another."""
+"""What figures of explanations share: their top edges and nodes, and labels that do not overlap."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ANGLES = np.deg2rad([0, 180, 90, 270, 45, 135, 315, 225, 20, 160, 200, 340])
 def label_points(
     ax: Axes, points: np.ndarray, texts: Sequence[str], obstacles: np.ndarray, fontsize: float = 6
 ) -> list[Annotation]:
-    """Write texts beside (k, 2) points, each at the nearest place where it covers neither text nor obstacle.
+    """Write texts beside (k, 2) points, each at the nearest place without overlap.
 
-    obstacles : (m, 2) further points, such as all nodes. The axes must have their final place in the figure;
-    a name that had to move away is tied to its point by a thin line.
+    obstacles : (m, 2) further points, such as all nodes. The axes must have their final position in the
+    figure. A text that is not next to its point is connected to it by a thin line.
     """
     from matplotlib.patheffects import withStroke
 
@@ -62,8 +62,8 @@ def label_points(
         shift = _free_place(anchor, half, taken, bounds, per_point)
         taken.append(_box(anchor + shift, half))
         note.set_position(tuple(shift / per_point))
-        end = np.clip(0, shift - half, shift + half)  # the place on the text nearest to the point
-        if np.hypot(*end) > 7 * per_point:  # too far to be read as one
+        end = np.clip(0, shift - half, shift + half)  # the point of the text nearest to its node
+        if np.hypot(*end) > 7 * per_point:  # too far without a line
             tie = {"arrowstyle": "-", "color": INK, "lw": 0.4, "shrinkA": 0, "shrinkB": 1}
             ax.annotate(
                 "",
@@ -81,7 +81,7 @@ def label_points(
 def _free_place(
     anchor: np.ndarray, half: np.ndarray, taken: list[np.ndarray], bounds: np.ndarray, per_point: float
 ) -> np.ndarray:
-    """The nearest shift in pixels at which a text of this half size is free; else the least crowded one."""
+    """The nearest shift in pixels at which a text of this half size overlaps nothing, else the best one."""
     best, least = np.zeros(2), np.inf
     boxes = np.array(taken)
     for radius in _RADII:
@@ -103,10 +103,10 @@ def _box(middle: np.ndarray, half: np.ndarray) -> np.ndarray:
     return np.concatenate([middle - half, middle + half])
 
 
-def strongest(explanation: Explanation, top: int | None = 50, threshold: float = 0.0) -> Explanation:
-    """The explanation with only its ``top`` heaviest edges above ``threshold``, lightest first.
+def top_edges(explanation: Explanation, top: int | None = 50, threshold: float = 0.0) -> Explanation:
+    """The explanation with only its ``top`` edges above ``threshold``, by ascending weight.
 
-    Weights with a sign, as those of a `difference`, count by their size; edges of weight 0 are never kept.
+    Signed weights, as those of a `difference`, count by absolute value; edges of weight 0 are never kept.
     top : None keeps every edge above the threshold.
     """
     if top is not None and (not isinstance(top, Integral) or isinstance(top, bool) or top < 1):
@@ -115,7 +115,7 @@ def strongest(explanation: Explanation, top: int | None = 50, threshold: float =
         raise ValueError(f"threshold must be at least 0, got {threshold!r}.")
     size = np.abs(explanation.edge_weights)
     order = np.argsort(-size, kind="stable")[:top]
-    order = order[size[order] > threshold][::-1]  # the heaviest is drawn last, on top
+    order = order[size[order] > threshold][::-1]  # the top edge is drawn last, above the others
     connectivity = explanation.connectivity
     return replace(
         explanation,
@@ -126,7 +126,7 @@ def strongest(explanation: Explanation, top: int | None = 50, threshold: float =
 
 
 def difference(one: Explanation, other: Explanation) -> Explanation:
-    """Edge by edge one − other, as an explanation whose weights have a sign; an edge only one has counts."""
+    """One − other as an explanation with signed weights, over the edges that either has."""
     check_same_nodes(one, other)
     change = one.weights.astype(float) - other.weights
     present = np.zeros(change.shape, bool)
@@ -157,7 +157,7 @@ def n_edges_at(explanation: Explanation) -> np.ndarray:
 
 
 def top_nodes(explanation: Explanation, k: int) -> np.ndarray:
-    """The up to k nodes whose edges weigh most together, heaviest first; nodes without edges never."""
+    """Up to k nodes with the largest sums of absolute edge weights, in descending order."""
     strength = np.zeros(explanation.n_nodes)
     np.add.at(strength, explanation.edges, np.abs(explanation.edge_weights)[:, None])
     order = np.argsort(-strength, kind="stable")

@@ -1,10 +1,10 @@
-"""How well a model did, as tables: beside other methods, on its own, per site, calibration."""
+"""Tables of performance: compared with other methods, of the model itself, per site, calibration."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,22 +37,22 @@ NAMES = {
     "calibration_error": "calibration error",
 }
 MEANINGS = {
-    "accuracy": "share of predictions that are right; the larger class alone gives its own share.",
-    "balanced_accuracy": "mean of the shares that are right in each class; guessing gives {guess:.2f}.",
-    "f1": "harmonic mean of sensitivity and of the share of {positive} predictions that are right.",
-    "mcc": "correlation of predictions and labels (Matthews): 1 all right, 0 guessing.",
+    "accuracy": "share of correct predictions; always predicting the larger class gives its share.",
+    "balanced_accuracy": "mean over classes of the share of correct predictions; guessing gives {guess:.2f}.",
+    "f1": "harmonic mean of sensitivity and of the share of {positive} predictions that are correct.",
+    "mcc": "correlation of predictions and labels (Matthews): 1 is perfect, 0 is guessing.",
     "sensitivity": "share of {positive} that is recognised.",
     "specificity": "share of {negative} that is recognised.",
-    "roc_auc": "how often one {positive} gets a higher probability than one {negative}; guessing gives 0.50.",
-    "calibration_error": "mean distance between the probabilities given and what came true: 0 is best.",
+    "roc_auc": "how often a {positive} gets a higher probability than a {negative}; guessing gives 0.50.",
+    "calibration_error": "mean distance between predicted probabilities and observed frequencies: 0 is best.",
 }
 RESAMPLES = 1000
-UNSPREAD = "calibration_error"  # resampling inflates it: no interval
+UNSPREAD = "calibration_error"  # no interval: resampling inflates it
 MIN_TASKS = 3  # for an interval of their mean
 
 
 def meanings(metrics: Iterable[str], classes: list[str], positive: int = 1) -> dict[str, str]:
-    """Name → what it says, of the metrics shown, in words for readers; positive : number of that class."""
+    """Names and meanings of the metrics shown; positive : number of the positive class."""
     words = {"positive": "a class", "negative": "the others"}
     if len(classes) == 2:
         words = {"positive": classes[positive], "negative": classes[1 - positive]}
@@ -79,10 +79,10 @@ class Score(NamedTuple):
 
 
 class MethodTable(NamedTuple):
-    """Scores of methods on one data set by one protocol: rows method → metric → score.
+    """Scores of methods on one data set by one protocol.
 
-    done : method → test sets it has scores of, of ``runs`` planned. The best method comes first where all
-    have all; else nothing is ranked, and methods stand in the order of the evaluation.
+    rows : scores by method and metric. done : number of test sets with scores, out of ``runs``, by method.
+    The best method comes first if all are complete; else methods are in the order of the evaluation.
     """
 
     data: str
@@ -92,7 +92,7 @@ class MethodTable(NamedTuple):
     rows: dict[str, dict[str, Score]]
     failed: dict[str, int]
     done: dict[str, int]
-    positive: Any = None
+    positive: object = None
 
     @property
     def complete(self) -> bool:
@@ -101,7 +101,7 @@ class MethodTable(NamedTuple):
 
 
 class CalibrationBin(NamedTuple):
-    """Subjects whose probability lies in a bin: how often what was promised came true, with its interval."""
+    """Subjects whose probability lies in a bin: the observed frequency with its interval."""
 
     low: float
     high: float
@@ -113,9 +113,9 @@ class CalibrationBin(NamedTuple):
 def method_tables(results: pd.DataFrame | None, missing: Sequence[MissingTask] = ()) -> list[MethodTable]:
     """One table per data set and protocol of `evaluate`'s rows.
 
-    missing : tasks without scores, of a run that has not ended or in which some failed. The interval of a
-    mean over tasks is Student's, its variance corrected for training sets that overlap (Nadeau and Bengio
-    2003) where the rows say how large they were.
+    missing : tasks without scores, of an unfinished run or failed. The interval of a mean over tasks is
+    Student's, with the variance corrected for overlapping training sets (Nadeau and Bengio 2003) where the
+    rows have their sizes.
     """
     if results is None or not len(results):
         return []
@@ -158,7 +158,7 @@ def _method_table(
 
 
 def leading_metric(metrics: list[str]) -> str:
-    """The metric by which methods are listed and drawn."""
+    """The metric by which methods are ranked and drawn."""
     for name in ("balanced_accuracy", "accuracy"):
         if name in metrics:
             return name
@@ -166,9 +166,9 @@ def leading_metric(metrics: list[str]) -> str:
 
 
 def mean_interval(rows: pd.DataFrame) -> Score:
-    """Mean of the column "value" over tasks with its 95 % interval, which two tasks are too few for.
+    """Mean of the column "value" over tasks with its 95 % interval, which needs three tasks.
 
-    No score here exceeds 1, and only Matthews' correlation falls below 0: intervals end there.
+    Intervals are cut at 1 and at 0, or at −1 for Matthews' correlation.
     """
     values = rows["value"].to_numpy(float)
     rows, values = rows[~np.isnan(values)], values[~np.isnan(values)]
@@ -186,18 +186,15 @@ def mean_interval(rows: pd.DataFrame) -> Score:
 
 
 class Scored(NamedTuple):
-    """Predictions that are scored: class numbers of which 1, of two, is the positive one.
-
-    task : (n,) number of the test set; one where a single model is scored. sites : (n,) or None.
-    """
+    """Predictions that are scored: class numbers of which 1, of two, is the positive one."""
 
     coded: Coded
     subject: np.ndarray  # (n,) numbers
-    task: np.ndarray
-    sites: np.ndarray | None
+    task: np.ndarray  # (n,) number of the test set; 0 where a single model is scored
+    sites: np.ndarray | None  # (n,)
 
     def take(self, where: np.ndarray) -> Scored:
-        """Return those where the mask (n,) is true."""
+        """Return the predictions where the mask (n,) is true."""
         rows = np.flatnonzero(where)
         c = self.coded
         chances = None if c.probabilities is None else c.probabilities[rows]
@@ -207,12 +204,12 @@ class Scored(NamedTuple):
 
     @property
     def n_subjects(self) -> int:
-        """How many subjects were scored, however often."""
+        """Number of subjects scored."""
         return len(np.unique(self.subject))
 
 
 def scored_of(data: ReportData) -> Scored | None:
-    """What is scored: the predictions of the evaluation, else the model on graphs it has not seen."""
+    """The predictions that are scored: of the evaluation, else of the model on graphs it has not seen."""
     positive = data.positive_number if len(data.classes) == 2 else None
     numbers = np.arange(len(data.classes))
     if data.predictions is None:
@@ -229,8 +226,8 @@ def scored_of(data: ReportData) -> Scored | None:
     truth, predicted = np.array(found, int)
     if min(truth.min(), predicted.min()) < 0:
         raise ValueError(
-            f"the evaluation and the model of the report have other classes; the model knows "
-            f"{', '.join(number)}; give a model of the same labels."
+            f"the evaluation and the model of the report have different classes; the model knows "
+            f"{', '.join(number)}; pass a model of the same labels."
         )
     columns = [f"p_{label}" for label in data.classes.tolist()]
     chances = None
@@ -244,7 +241,7 @@ def scored_of(data: ReportData) -> Scored | None:
 
 
 def own_scores(data: ReportData) -> dict[str, Score]:
-    """Scores shown first, means over test sets; intervals by drawing subjects anew with all their scans."""
+    """Mean scores over test sets, with intervals by a bootstrap over subjects with all their scans."""
     scored = scored_of(data)
     if scored is None or scored.n_subjects < 2:
         return {}
@@ -291,19 +288,19 @@ def site_rows(data: ReportData) -> list[SiteRow]:
 
 
 def calibration_bins(data: ReportData, n_bins: int = BINS) -> list[CalibrationBin]:
-    """What came true of probabilities: of two classes the positive one's, of more the predicted one's."""
+    """Observed frequencies of probabilities: of the positive class of two, else of the predicted one."""
     scored = scored_of(data)
     if scored is None or scored.coded.probabilities is None:
         return []
-    promised, came = calibration_pairs(scored.coded.truth, scored.coded.probabilities)
-    numbers = bin_numbers(promised, n_bins)
+    predicted, correct = calibration_pairs(scored.coded.truth, scored.coded.probabilities)
+    numbers = bin_numbers(predicted, n_bins)
     bins = []
     for k in np.unique(numbers):
         inside = np.flatnonzero(numbers == k)
         n = len(np.unique(scored.subject[inside]))
         ends = int(k) / n_bins, (int(k) + 1) / n_bins
-        observed = share_of(float(came[inside].mean()), n)
-        bins.append(CalibrationBin(*ends, n, float(promised[inside].mean()), observed))
+        observed = share_of(float(correct[inside].mean()), n)
+        bins.append(CalibrationBin(*ends, n, float(predicted[inside].mean()), observed))
     return bins
 
 

@@ -1,4 +1,4 @@
-"""`ReportData`: everything a report shows, gathered once from a fitted model and the graphs it explains."""
+"""`ReportData`: everything a report shows, computed by `report_of` from a fitted model and graphs."""
 
 from __future__ import annotations
 
@@ -26,38 +26,74 @@ from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
-SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)  # of a graph's edges taken away
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)  # of a graph's edges that are removed
 
 
 class Removal(NamedTuple):
-    """Probability of the predicted class when edges are taken away, heaviest first or by chance.
+    """Probability of the predicted class after edges were removed."""
 
-    shares : (s,), the first 0; heaviest, chance : (s, g).
-    """
-
-    shares: np.ndarray
-    heaviest: np.ndarray
-    chance: np.ndarray
+    shares: np.ndarray  # (s,) of edges removed, the first 0
+    top: np.ndarray  # (s, g) without the top edges
+    random: np.ndarray  # (s, g) without as many random edges
 
 
 @dataclass(frozen=True)
 class ReportData:
-    """What a report shows.
+    """Everything a report shows.
 
-    explanations : of g graphs, with their names, labels (y), sites (groups) and subjects (meta)
-    classes : (k,) labels the model knows; class_names : label → what readers call it
-    probabilities : (g, k); member_probabilities : (m, g, k) of each member of an ensemble, or None
-    removal : what becomes of the decision without the heaviest edges, or None
-    held_out : (g,) bool, graphs the model was not trained on, or None where that is not known; only these
-        are scored. trained_on : whether the model was trained on exactly these graphs
-    positive : the class, of two, that sensitivity and F1 are of; by default the second in sorted order
-    results : rows of `evaluate`, or None; audit : findings, or None; demographics : table, or None
-    predictions : rows of `Store.predictions` of one method of these results, or None. With them the scores,
-        the calibration and the sites shown are those of the evaluation, every prediction by a model that had
-        not seen the subject; the model of this report then only explains
-    missing : tasks of the evaluation that have no scores: with any, methods are not ranked
-    exclusions : lines on who was left out and why; colours : of the systems, as in the figures
-    settings, facts : of the run, shown as tables
+    Parameters
+    ----------
+    explanations : Explanations
+        Explanations of g graphs, with their names, labels (y), sites (groups) and subjects (meta).
+    classes : ndarray of shape (k,)
+        Labels the model knows.
+    probabilities : ndarray of shape (g, k)
+        Probabilities of the classes.
+    member_probabilities : ndarray of shape (m, g, k), default=None
+        Probabilities by each member of an ensemble.
+    removal : Removal, default=None
+        Probabilities after edges were removed.
+    held_out : bool ndarray of shape (g,), default=None
+        Graphs the model was not trained on, None where that is not known. Only these are scored.
+    trained_on : bool, default=False
+        Whether the model was trained on exactly these graphs.
+    results : DataFrame, default=None
+        Rows of `evaluate`.
+    predictions : DataFrame, default=None
+        Rows of `Store.predictions` of one method of these results. With them the scores, the calibration and
+        the sites shown are those of the evaluation, each prediction by a model that had not seen the subject;
+        the model of this report then only explains.
+    missing : sequence of MissingTask, default=()
+        Tasks of the evaluation without scores. With any, methods are not ranked.
+    positive : object, default=None
+        The class, of two, that sensitivity and F1 are of. By default the second in sorted order.
+    audit : Audit, default=None
+        Findings of `audit`.
+    demographics : DataFrame, default=None
+        Demographic table.
+    exclusions : sequence of str, default=()
+        Who was left out and why, one line each.
+    class_names : mapping of object to str, default={}
+        Names of the labels for readers.
+    colours : str or mapping of str to str, default="safe"
+        Colours of the systems, as in the figures.
+    settings : mapping of str to object, default={}
+        Settings of the model, shown as a table.
+    facts : mapping of str to object, default={}
+        Versions and other facts, shown as a table.
+    title : str, default="Connections behind the decisions"
+        Title of the report.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn import Explanations, GraphSet
+    >>> from cignn.report import ReportData
+    >>> graphs = GraphSet.from_arrays([1 - np.eye(3)], y=["a"])
+    >>> explanations = Explanations(graphs, [np.ones(3)])
+    >>> data = ReportData(explanations, np.array(["a", "b"]), np.array([[0.8, 0.2]]))
+    >>> data.unit, data.class_labels, data.predicted.tolist()
+    ('graph', ['a', 'b'], [0])
     """
 
     explanations: Explanations
@@ -70,14 +106,14 @@ class ReportData:
     results: pd.DataFrame | None = None
     predictions: pd.DataFrame | None = None
     missing: Sequence[MissingTask] = ()
-    positive: Any = None
+    positive: object = None
     audit: Audit | None = None
     demographics: pd.DataFrame | None = None
     exclusions: Sequence[str] = ()
     class_names: Mapping[Any, str] = field(default_factory=dict)
     colours: str | Mapping[str, str] = "safe"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
     title: str = "Connections behind the decisions"
 
     def __post_init__(self) -> None:
@@ -92,8 +128,8 @@ class ReportData:
             shape = self.member_probabilities.shape
             raise ValueError(f"member_probabilities must be (members, {g}, {k}), got {shape}.")
         if self.held_out is not None and np.shape(self.held_out) != (g,):
-            raise ValueError(f"held_out must have one truth per graph ({g}), got {np.shape(self.held_out)}.")
-        positive_class(self.classes, self.positive)  # says which classes there are
+            raise ValueError(f"held_out must have one entry per graph ({g}), got {np.shape(self.held_out)}.")
+        positive_class(self.classes, self.positive)  # raises for an unknown class
         if self.predictions is not None and not len(self.predictions):
             raise ValueError("predictions of the evaluation must have rows, got none; pass None instead.")
 
@@ -104,21 +140,21 @@ class ReportData:
 
     @property
     def subjects(self) -> np.ndarray:
-        """(g,) names of the subjects; without any each graph is its own."""
+        """Names of the subjects, array of shape (g,); without any, those of the graphs."""
         if "subject" not in self.graphs.meta:
             return np.array([f"graph {i}" for i in range(len(self.graphs))])
         return np.array([str(name) for name in self.graphs.meta["subject"]])
 
     @property
     def unit(self) -> str:
-        """What a graph is: "subject" where each is of another one, else "scan"; without names "graph"."""
+        """What a graph is: "subject" with one graph per subject, else "scan"; without subjects "graph"."""
         if "subject" not in self.graphs.meta:
             return "graph"
         return "scan" if len(set(self.subjects.tolist())) < len(self.graphs) else "subject"
 
     @property
     def names(self) -> list[str]:
-        """(g,) names of the graphs; scans of a subject are numbered."""
+        """Names of the g graphs; scans of one subject are numbered."""
         names = pd.Series(self.subjects)
         if self.unit != "scan":
             return names.tolist()
@@ -127,33 +163,44 @@ class ReportData:
 
     @property
     def positive_number(self) -> int:
-        """Number of the class, of two, that scores are of."""
+        """Number of the positive class."""
         label = positive_class(self.classes, self.positive)
         return 1 if label is None else self.classes.tolist().index(label)
 
     @property
     def sites(self) -> np.ndarray | None:
-        """(g,) sites as words, or None."""
+        """Sites, array of str of shape (g,), or None."""
         groups = self.graphs.groups
         return None if groups is None else np.array([str(site) for site in groups])
 
-    def class_name(self, label: Any) -> str:
-        """What readers call a label."""
+    def class_name(self, label: object) -> str:
+        """Return the name of a label for readers.
+
+        Parameters
+        ----------
+        label : object
+            One of ``classes``.
+
+        Returns
+        -------
+        str
+            Its name in ``class_names``, or the label itself.
+        """
         return str(self.class_names.get(label, label))
 
     @property
     def class_labels(self) -> list[str]:
-        """(k,) names of the classes."""
+        """Names of the k classes."""
         return [self.class_name(label) for label in self.classes.tolist()]
 
     @property
     def predicted(self) -> np.ndarray:
-        """(g,) numbers of the most probable classes."""
+        """Numbers of the most probable classes, array of shape (g,)."""
         return self.probabilities.argmax(1)
 
     @property
     def truth(self) -> np.ndarray:
-        """(g,) numbers of the true classes, −1 where the label is missing or unknown to the model."""
+        """Numbers of the true classes, array of shape (g,); −1 for missing and unknown labels."""
         if self.graphs.y is None:
             return np.full(len(self.graphs), -1)
         number = {label: k for k, label in enumerate(self.classes.tolist())}
@@ -161,16 +208,16 @@ class ReportData:
 
     @property
     def scored(self) -> np.ndarray:
-        """(g,) bool: labelled and not trained on; all that have labels where all were trained on.
+        """Graphs that are scored, bool array of shape (g,): labelled and not trained on.
 
-        Nothing is scored where it is not known what the model was trained on.
+        All labelled graphs where the model was trained on all, none where that is not known.
         """
         known = np.full(len(self.graphs), self.trained_on) if self.held_out is None else self.held_out
         return (self.truth >= 0) & np.asarray(known, bool)
 
 
 def report_of(
-    model: Any,
+    model: GraphClassifier | CohortClassifier | Pipeline,
     graphs: GraphSet | Cohort,
     cohort: Cohort | None = None,
     results: pd.DataFrame | None = None,
@@ -180,32 +227,63 @@ def report_of(
     held_out: np.ndarray | None = None,
     predictions: pd.DataFrame | None = None,
     missing: Sequence[MissingTask] = (),
-    positive: Any = None,
+    positive: object = None,
     class_names: Mapping[Any, str] | None = None,
     title: str | None = None,
     random_state: int = 0,
     verbose: int = 0,
 ) -> ReportData:
-    """Explain graphs with a fitted model and gather what its report shows.
+    """Explain graphs with a fitted model and compute everything its report shows.
 
     Parameters
     ----------
-    model : fitted classifier of graphs with ``explain``, a `CohortClassifier` or a pipeline that ends in one
-    graphs : graphs to explain; or a cohort, which becomes graphs by the model's own steps or, for a bare
-        classifier, by `Connectivity` and `ConnectomeGraphs`
-    cohort : the cohort behind the graphs: its demographic table and its atlas's colours are shown
-    results : rows of `evaluate` on these data, the baselines among them
-    audit : what `audit` found in the cohort
-    explanations : of the graphs, from `make_explainer`, where the model has no ``explain`` of its own
-    held_out : (g,) bool, graphs the model was not trained on; only these are scored. Classifiers of this
-        package know by themselves what they were trained on; where nothing is known, nothing is scored
-    predictions : rows of `Store.predictions` of one method of ``results``: with them the scores, calibration
-        and sites shown are the evaluation's, and the model only explains
-    missing : tasks of the evaluation without scores; with any, methods are not ranked
-    positive : the class, of two, that sensitivity and F1 are of; by default the second in sorted order
-    class_names : label → name, for instance ``{0: "TD", 1: "ASD"}``
-    random_state : of the edges taken away by chance
-    verbose : 1 shows a progress bar
+    model : GraphClassifier, CohortClassifier or Pipeline
+        Fitted classifier of graphs with ``explain``, or a model of cohorts that ends in one.
+    graphs : GraphSet or Cohort
+        Graphs to explain. A cohort becomes graphs by the model's own steps or, for a classifier of graphs, by
+        `Connectivity` and `ConnectomeGraphs`.
+    cohort : Cohort, default=None
+        The cohort of the graphs: its demographic table, exclusions and its atlas's colours are shown.
+    results : DataFrame, default=None
+        Rows of `evaluate` on these data, with the baselines.
+    audit : Audit, default=None
+        Findings of `audit` in the cohort.
+    explanations : Explanations, default=None
+        Explanations of the graphs from `make_explainer`, for models without ``explain``.
+    held_out : bool array of shape (g,), default=None
+        Graphs the model was not trained on; only these are scored. By default classifiers of this package
+        know which they were trained on; for others nothing is scored.
+    predictions : DataFrame, default=None
+        Rows of `Store.predictions` of one method of ``results``: with them the scores, calibration and sites
+        shown are the evaluation's, and the model only explains.
+    missing : sequence of MissingTask, default=()
+        Tasks of the evaluation without scores. With any, methods are not ranked.
+    positive : object, default=None
+        The class, of two, that sensitivity and F1 are of. By default the second in sorted order.
+    class_names : mapping of object to str, default=None
+        Names of the labels, for instance ``{0: "TD", 1: "ASD"}``.
+    title : str, default=None
+        Title of the report.
+    random_state : int, default=0
+        Seed of the random edges that are removed.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    ReportData
+        What `write_report` takes.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.report import report_of
+    >>> graphs = make_ba2motifs(8, random_state=0)
+    >>> model = make_estimator("dir", epochs=1, random_state=0).fit(graphs)
+    >>> data = report_of(model, graphs, class_names={0: "house", 1: "cycle"})
+    >>> data.class_labels, data.probabilities.shape
+    (['house', 'cycle'], (8, 2))
     """
     if isinstance(graphs, Cohort):
         cohort = graphs if cohort is None else cohort
@@ -215,17 +293,12 @@ def report_of(
     classifier, graphs = _as_graphs(model, graphs)
     if cohort is not None and len(cohort) != len(graphs):
         raise ValueError(
-            f"the cohort has {len(cohort)} scans and there are {len(graphs)} graphs; give the same."
+            f"the cohort has {len(cohort)} scans and there are {len(graphs)} graphs; pass the same."
         )
     if not len(graphs):
         raise ValueError("a report needs at least one graph to explain, got none.")
     if explanations is None:
-        if not hasattr(classifier, "explain"):
-            raise ValueError(
-                f"{type(classifier).__name__} does not explain its decisions; pass explanations="
-                'make_explainer("gnn-explainer").fit(model, graphs).explain(graphs).'
-            )
-        explanations = classifier.explain(graphs)
+        explanations = _explained(classifier, graphs)
         if isinstance(model, CohortClassifier) and isinstance(given, Cohort):
             explanations = explanations.with_connectivity(model.shown_connectivity(given))
     probabilities = np.asarray(classifier.predict_proba(graphs))
@@ -258,8 +331,17 @@ def report_of(
     )
 
 
-def member_probabilities(classifier: Any, graphs: GraphSet) -> np.ndarray | None:
-    """(m, g, k) what each member of an ensemble says by itself; None where there is no ensemble."""
+def _explained(classifier: GraphClassifier, graphs: GraphSet) -> Explanations:
+    if not hasattr(classifier, "explain"):
+        raise ValueError(
+            f"{type(classifier).__name__} does not explain its decisions; pass explanations="
+            'make_explainer("gnn-explainer").fit(model, graphs).explain(graphs).'
+        )
+    return classifier.explain(graphs)
+
+
+def member_probabilities(classifier: GraphClassifier, graphs: GraphSet) -> np.ndarray | None:
+    """(m, g, k) probabilities by each member of an ensemble; None without one."""
     network = getattr(classifier, "network_", None)
     members = [] if network is None else network.networks()
     if len(members) < 2:
@@ -273,26 +355,26 @@ def member_probabilities(classifier: Any, graphs: GraphSet) -> np.ndarray | None
 
 
 def removal(
-    classifier: Any,
+    classifier: GraphClassifier,
     explanations: Explanations,
     probabilities: np.ndarray | None = None,
     shares: Sequence[float] = SHARES,
     random_state: int = 0,
     verbose: int = 0,
 ) -> Removal:
-    """Take edges away from every graph, the heaviest or as many by chance, and ask the classifier again.
+    """Remove edges from every graph, the top ones or as many random ones, and predict again.
 
-    probabilities : (g, k) of the whole graphs, where they are known already. verbose : 1 shows a bar.
+    probabilities : (g, k) of the whole graphs, computed if None.
     """
     graphs = explanations.graphs
     rng = np.random.default_rng(random_state)
-    by_chance = Explanations(graphs, [rng.random(n) for n in graphs.n_edges])
+    at_random = Explanations(graphs, [rng.random(n) for n in graphs.n_edges])
     whole = np.asarray(classifier.predict_proba(graphs) if probabilities is None else probabilities)
     every, target = np.arange(len(graphs)), whole.argmax(1)
     left = np.empty((2, len(shares), len(graphs)))
     work = chain.from_iterable(
         probabilities_without(classifier, explanations, edge_ranks(ranking), shares, whole)
-        for ranking in (explanations, by_chance)
+        for ranking in (explanations, at_random)
     )
     for at, after in enumerate(track(work, "removing edges", 2 * len(shares), verbose)):
         left[divmod(at, len(shares))] = after[every, target]
@@ -302,7 +384,9 @@ def removal(
 # ----------------------------------------------------------------------- helpers
 
 
-def _as_graphs(model: Any, data: GraphSet | Cohort) -> tuple[Any, GraphSet]:
+def _as_graphs(
+    model: GraphClassifier | CohortClassifier | Pipeline, data: GraphSet | Cohort
+) -> tuple[GraphClassifier, GraphSet]:
     """The classifier at the end of a model, and the data as it sees them."""
     if isinstance(model, CohortClassifier):
         return model.classifier_, model.to_graphs(data) if isinstance(data, Cohort) else data
@@ -325,7 +409,7 @@ def _colours(cohort: Cohort | None) -> str | dict[str, str]:
     return given if any(SYSTEMS.get(name) != colour for name, colour in given.items()) else "safe"
 
 
-def _facts(classifier: Any, digest: str | None) -> dict[str, Any]:
+def _facts(classifier: GraphClassifier, digest: str | None) -> dict[str, object]:
     import platform
 
     import sklearn
@@ -335,7 +419,7 @@ def _facts(classifier: Any, digest: str | None) -> dict[str, Any]:
     if digest is not None:
         facts["fingerprint of the training data"] = digest
     if getattr(classifier, "best_epoch_", None) is not None:
-        chosen = np.atleast_1d(classifier.best_epoch_)  # one per network of a ensemble
+        chosen = np.atleast_1d(classifier.best_epoch_)  # one per member of an ensemble
         facts["epoch chosen on validation data"] = ", ".join(map(str, chosen))
     versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
     return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}

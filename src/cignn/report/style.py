@@ -1,4 +1,4 @@
-"""The look all figures share: a journal's columns, colours that colour-blind readers can tell apart."""
+"""The style of all figures: widths of a journal's columns, colours safe for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ DPI = 300
 
 INK, QUIET, RULE = "#262626", "#8c8c8c", "#d9d9d9"
 EMPTY = "#ececec"  # a cell without a value
-POSITIVE, NEGATIVE = "#b35806", "#542788"  # the ends of PuOr, apart for every kind of colour vision
+POSITIVE, NEGATIVE = "#b35806", "#542788"  # the ends of PuOr, distinct for every colour vision
 
 # Okabe and Ito's colours, in an order in which neighbours differ in lightness too.
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000", "#8c8c8c")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
-# Nine systems in the paper's hues, lightness and saturation chosen so that any two stay at least 35 ΔE apart
-# for readers with full colour vision, protanopia or deuteranopia, and 25 with tritanopia; the paper's own
-# colours come as close as 8.
+# Nine systems in the paper's hues. Lightness and saturation are such that any two differ by at least 35 ΔE
+# with full colour vision, protanopia or deuteranopia, and by 25 with tritanopia; in the paper's own colours
+# the least difference is 8.
 SAFE_SYSTEMS = {
     "VN": "#000000",
     "SMN": "#c24a0c",
@@ -70,7 +70,7 @@ _RC: dict[Any, Any] = {
     "axes.spines.right": False,
     "lines.linewidth": 1.2,
     "hatch.linewidth": 0.5,
-    "pdf.fonttype": 42,  # text stays text that an editor of figures can change
+    "pdf.fonttype": 42,  # text stays editable
     "ps.fonttype": 42,
     "svg.fonttype": "none",
     "svg.hashsalt": "cignn",
@@ -80,14 +80,14 @@ _RC: dict[Any, Any] = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw in the package's style; the caller's own settings of matplotlib come back afterwards."""
+    """Draw in the package's style, then restore the caller's settings of matplotlib."""
     import logging
 
     from matplotlib import rc_context
 
     fonts = logging.getLogger("matplotlib.font_manager")
     level = fonts.level
-    fonts.setLevel(logging.ERROR)  # it would name every font of the list that this machine does not have
+    fonts.setLevel(logging.ERROR)  # no warnings about fonts of the list that are not installed
     try:
         with rc_context(_RC):
             yield
@@ -96,21 +96,21 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in inches that no window manager knows of."""
+    """Return an empty figure of this size in inches, outside pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     if not 1 <= width <= 50:
         raise ValueError(f"width must lie between 1 and 50 inches, got {width}.")
     figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)  # it can measure text, whatever the caller's backend
+    FigureCanvasAgg(figure)  # measures text with any backend
     return figure
 
 
 def save(figure: Figure, path: str | Path | None) -> Figure:
-    """Save ``figure`` where a path is given, and return it.
+    """Save ``figure`` if a path is given, and return it.
 
-    The ending chooses the format; a path without one gives a vector file and a picture, .pdf and .png.
+    The ending chooses the format; a path without one writes .pdf and .png.
     """
     if path is None:
         return figure
@@ -126,14 +126,14 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
 
 
 def weight_colours() -> Colormap:
-    """Light grey to black, for weights: hues are left to the systems of the nodes."""
+    """Light grey to black, for weights: hues are used for the systems."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("weights", ["#cfcfcf", "#7d7d7d", "#111111"])
 
 
 def difference_colours() -> Colormap:
-    """Purple over light grey to orange, for values with a sign; no value vanishes on white paper."""
+    """Purple over light grey to orange, for signed values; all are visible on white paper."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list(
@@ -149,17 +149,17 @@ def cell_colours() -> Colormap:
 
 
 def in_order(systems: Iterable[str]) -> list[str]:
-    """Systems that occur, each once: the nine in the paper's order, then the rest by name."""
+    """The systems that occur, once each: the nine in the paper's order, then others by name."""
     present = sorted(set(map(str, systems)))
     nine = [name for name in SYSTEMS if name in present]
     return nine + [name for name in present if name not in SYSTEMS]
 
 
 def system_colours(systems: Iterable[str], colours: str | Mapping[str, str] = "safe") -> dict[str, str]:
-    """Return system → colour for the systems that occur, in their order.
+    """Return the colours of the systems that occur, in their order.
 
-    colours : "safe", colours that colour-blind readers can tell apart; "paper", those of the paper's figures;
-    or a dict of one's own (an atlas's ``colours``). Systems it does not name get colours that are left over.
+    colours : "safe" for colour-blind readers, "paper" for those of the paper's figures, or a mapping (an
+    atlas's ``colours``). Systems that it does not name get unused colours.
     """
     if isinstance(colours, str):
         if colours not in SYSTEM_COLOURS:
@@ -178,7 +178,7 @@ def system_colours(systems: Iterable[str], colours: str | Mapping[str, str] = "s
 
 
 def text_on(colour: object) -> str:
-    """Ink for text on a patch of this colour: black or white, whichever is read better."""
+    """Colour for text on a patch of this colour: black or white, by contrast."""
     from matplotlib.colors import to_rgb
 
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]  # type: ignore[arg-type]
@@ -186,12 +186,12 @@ def text_on(colour: object) -> str:
 
 
 def readable(name: object) -> str:
-    """Return the name of a region or a term as it is written in a figure: without underscores."""
+    """Return the name of a region or a term without underscores."""
     return str(name).replace("_", " ")
 
 
 def signed_number(value: float, digits: int = 2) -> str:
-    """Return +0.12 or −0.12; 0 where nothing is left after rounding."""
+    """Return +0.12 or −0.12; 0 for values that round to 0."""
     text = f"{value:+.{digits}f}".replace("-", "−")
     return text if float(f"{value:.{digits}f}") else "0"
 

@@ -1,4 +1,4 @@
-"""Figures of systems and regions."""
+"""Systems and regions: their matrix, and what figures of brains share (regions, legends, scales)."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from cignn.report.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
     from matplotlib.colors import Colormap, Normalize
     from matplotlib.figure import Figure
 
@@ -45,16 +46,39 @@ def draw_system_matrix(
     width: float = COLUMN,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw the system × system matrix of an explanation, or of two groups' difference, with its numbers.
+    """Draw the matrix of mean weights within and between systems, or the difference of two groups.
 
     Parameters
     ----------
-    values : an explanation, or a square table such as ``explanations.by_system()``; NaN where no edge joins
-        two systems
-    other : the same of another group; then values − other is drawn, in diverging colours
-    colours : of the systems beside the names: "safe", "paper" or a dict system → colour
-    title, label, width : of the figure; what the numbers are; inches
-    path : where to save it; .pdf, .svg, .png …, or no ending for .pdf and .png
+    values : Explanation, Explanations or DataFrame
+        An explanation, or a square table such as ``explanations.by_system()`` with NaN where no edge joins
+        two systems.
+    other : Explanation, Explanations or DataFrame, default=None
+        The same of another group: values − other is drawn, in diverging colours.
+    colours : {"safe", "paper"} or mapping of str to str, default="safe"
+        Colours of the systems: "safe" for colour-blind readers, those of the paper, or your own.
+    title : str, default=None
+        Title of the figure.
+    label : str, default="mean edge weight"
+        What the numbers are.
+    width : float, default=3.5
+        Width of the figure in inches.
+    path : str or Path, default=None
+        File to save to: .pdf, .svg, .png and so on, or without an ending for .pdf and .png.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from cignn.report import draw_system_matrix
+    >>> table = pd.DataFrame([[0.5, 0.2], [0.2, 0.4]], index=["VN", "SMN"], columns=["VN", "SMN"])
+    >>> figure = draw_system_matrix(table)
+    >>> len(figure.axes)
+    2
     """
     from matplotlib.colors import Normalize
 
@@ -78,36 +102,12 @@ def draw_system_matrix(
         ax.set_facecolor(EMPTY)
         image = ax.imshow(np.ma.masked_invalid(cells), cmap=cmap, norm=norm)
         cell = 72 * 0.86 * width / n  # points
-        size = min(6.5, cell / 2.6)
-        for i, j in np.ndindex(n, n):
-            if np.isfinite(cells[i, j]):
-                text = signed_number(cells[i, j], digits) if signed else f"{cells[i, j]:.{digits}f}"
-                text = text.replace("0.", ".", 1)
-                ax.text(
-                    j,
-                    i,
-                    text,
-                    ha="center",
-                    va="center",
-                    fontsize=size,
-                    color=text_on(cmap(norm(cells[i, j]))),
-                )
-        ax.set_xticks(range(n), table.columns, rotation=0 if n <= 12 else 90)
-        ax.set_yticks(range(n), table.index)
-        ax.xaxis.tick_top()
-        ax.tick_params(length=0)
-        ax.tick_params(axis="x", pad=1.2 + 0.29 * cell)  # room for the chips
-        ax.tick_params(axis="y", pad=1.2 + 0.29 * cell)
-        ax.spines[:].set_visible(False)
-        ax.set_xticks(np.arange(n + 1) - 0.5, minor=True)
-        ax.set_yticks(np.arange(n + 1) - 0.5, minor=True)
-        ax.grid(which="minor", color="white", lw=0.8)
-        ax.tick_params(which="minor", length=0)
-        own = system_colours(table.index, colours)
-        for i, system in enumerate(table.index):  # a chip of the system's colour beside each name
-            for corner in ((-0.78, i - 0.4), (i - 0.4, -0.78)):
-                size_ = (0.18, 0.8) if corner[0] == -0.78 else (0.8, 0.18)
-                _chip(ax, corner, size_, own[system])
+        for i, j in np.argwhere(np.isfinite(cells)):
+            text = signed_number(cells[i, j], digits) if signed else f"{cells[i, j]:.{digits}f}"
+            ink = text_on(cmap(norm(cells[i, j])))
+            look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": min(6.5, cell / 2.6)}
+            ax.text(j, i, text.replace("0.", ".", 1), color=ink, **look)
+        _name_cells(ax, table, system_colours(table.index, colours), cell)
         if title:
             ax.set_title(title, weight="bold", loc="left")
         bar = figure.colorbar(image, ax=ax, orientation="horizontal", shrink=0.6, aspect=22, pad=0.02)
@@ -115,14 +115,30 @@ def draw_system_matrix(
         return save(figure, path)
 
 
-def _chip(ax: Axes, corner: tuple[float, float], size: tuple[float, float], colour: str) -> None:
+def _name_cells(ax: Axes, table: pd.DataFrame, own: Mapping[str, str], cell: float) -> None:
+    """Names of the systems with a chip of their colour, and white lines between cells of ``cell`` points."""
     from matplotlib.patches import Rectangle
 
-    ax.add_patch(Rectangle(corner, *size, facecolor=colour, edgecolor=INK, lw=0.3, clip_on=False))
+    n = len(table)
+    ax.set_xticks(range(n), table.columns, rotation=0 if n <= 12 else 90)
+    ax.set_yticks(range(n), table.index)
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
+    ax.tick_params(axis="x", pad=1.2 + 0.29 * cell)  # room for the chips
+    ax.tick_params(axis="y", pad=1.2 + 0.29 * cell)
+    ax.spines[:].set_visible(False)
+    ax.set_xticks(np.arange(n + 1) - 0.5, minor=True)
+    ax.set_yticks(np.arange(n + 1) - 0.5, minor=True)
+    ax.grid(which="minor", color="white", lw=0.8)
+    ax.tick_params(which="minor", length=0)
+    for i, system in enumerate(table.index):
+        for corner, size in (((-0.78, i - 0.4), (0.18, 0.8)), ((i - 0.4, -0.78), (0.8, 0.18))):
+            chip = Rectangle(corner, *size, facecolor=own[system], edgecolor=INK, lw=0.3, clip_on=False)
+            ax.add_patch(chip)
 
 
 def _system_table(values: pd.DataFrame | Explanation | Explanations) -> pd.DataFrame:
-    """A square table, the nine systems in the paper's order first."""
+    """A square table, the paper's nine systems first and in its order."""
     table = values if isinstance(values, pd.DataFrame) else values.by_system()
     table = table.rename(index=str, columns=str)
     if set(table.index) != set(table.columns) or not len(table) or not table.index.is_unique:
@@ -134,18 +150,18 @@ def _system_table(values: pd.DataFrame | Explanation | Explanations) -> pd.DataF
     return table.loc[order, order]
 
 
-# What of (x, y, z) goes right and up in each view, and in which direction the view looks.
+# The coordinates out of (x, y, z) that point right and up in each view, and the views' names.
 VIEWS = {"l": (1, 2), "r": (1, 2), "x": (1, 2), "y": (0, 2), "z": (0, 1)}
 VIEW_NAMES = {"l": "left", "r": "right", "x": "side", "y": "back", "z": "top"}
 
 
 class Regions(NamedTuple):
-    """What is known of the n nodes: coordinates (n, 3), names, system of each or None, its colours."""
+    """The n nodes of a figure."""
 
-    coordinates: np.ndarray
+    coordinates: np.ndarray  # (n, 3)
     names: list[str]
-    systems: np.ndarray | None
-    colours: dict[str, str]
+    systems: np.ndarray | None  # (n,)
+    colours: dict[str, str]  # of the systems
 
     @property
     def own_colours(self) -> np.ndarray:
@@ -156,17 +172,17 @@ class Regions(NamedTuple):
 
 
 def regions(ex: Explanation, atlas: Atlas | np.ndarray | None, colours: str | Mapping[str, str]) -> Regions:
-    """Gather what an explanation and an atlas know of the nodes.
+    """Names, coordinates and systems of the nodes, from an explanation and an atlas.
 
-    atlas : an `Atlas`, (n, 3) coordinates, or None where the nodes are the AAL's. An atlas with the same
-    names in another order, or with more, is put in the explanation's order.
+    atlas : an `Atlas`, (n, 3) coordinates, or None for the nodes of AAL. An atlas with the same names in
+    another order, or with more, is put in the explanation's order.
     """
     names, systems = names_of(ex), ex.systems
     if atlas is None:
         known = aal116()
         if names != known.names:
             raise ValueError(
-                "where the nodes lie is not known; pass atlas=, an Atlas with coordinates or an (n, 3) "
+                "the coordinates of the nodes are not known; pass atlas=, an Atlas or an (n, 3) "
                 "array in MNI millimetres."
             )
         atlas = known
@@ -177,7 +193,7 @@ def regions(ex: Explanation, atlas: Atlas | np.ndarray | None, colours: str | Ma
             if len(set(names)) < len(names):
                 raise ValueError(
                     "some nodes share a name, so the atlas cannot be put into their order; give every region "
-                    "a name of its own."
+                    "its own name."
                 )
             atlas = atlas[[atlas.names.index(name) for name in names]]
         elif ex.node_names is None and len(atlas) == ex.n_nodes:
@@ -198,7 +214,7 @@ def regions(ex: Explanation, atlas: Atlas | np.ndarray | None, colours: str | Ma
 
 
 def seen(coordinates: np.ndarray, view: str) -> np.ndarray:
-    """(n,) whether a node is drawn in this view: those from a side show that hemisphere and the midline."""
+    """(n,) whether a node is drawn in this view; views from a side show that hemisphere and the midline."""
     x = coordinates[:, 0]
     return x <= 0 if view == "l" else x >= 0 if view == "r" else np.ones(len(x), bool)
 
@@ -225,12 +241,12 @@ def legend_height(names: Collection[str], width: float) -> float:
 
 
 def foot_of(figure: Figure, nodes: Regions) -> float:
-    """Height above the figure's lower end, as a share of it, of what stands above the legend of systems."""
+    """Height of the elements above the legend of systems, as a share of the figure's height."""
     return (0.27 + legend_height(nodes.colours, figure.get_figwidth())) / figure.get_figheight()
 
 
 def draw_system_legend(figure: Figure, nodes: Regions, used: np.ndarray) -> None:
-    """At the lower end, the systems of the nodes that are drawn. used : their numbers."""
+    """A legend of the systems of the nodes drawn, at the lower end. used : their numbers."""
     from matplotlib.lines import Line2D
 
     if nodes.systems is None or not len(used):
@@ -247,7 +263,7 @@ def draw_system_legend(figure: Figure, nodes: Regions, used: np.ndarray) -> None
 
 
 def draw_size_legend(figure: Figure, nodes: Regions, most: int, scale: float) -> None:
-    """How large a node with one edge, with half as many as the largest, and the largest are."""
+    """A legend of node sizes: one edge, half of the largest number, the largest number."""
     from matplotlib.lines import Line2D
 
     if not most:
@@ -264,12 +280,12 @@ def draw_size_legend(figure: Figure, nodes: Regions, most: int, scale: float) ->
 
 
 def draw_shared_legend(figure: Figure, nodes: Regions) -> None:
-    """What the colours of edges mean when a subject stands beside a group."""
+    """A legend of the edges' colours in a figure of a subject and a group."""
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=SHARED, lw=1.6, label="among the heaviest of both"),
-        Line2D([], [], color=OWN, lw=1.6, ls=DASHED, label="of this one alone"),
+        Line2D([], [], color=SHARED, lw=1.6, label="among the top edges of both"),
+        Line2D([], [], color=OWN, lw=1.6, ls=DASHED, label="of this one only"),
     ]
     figure.legend(handles=handles, loc="center right", bbox_to_anchor=(1.0, foot_of(figure, nodes)))
 
@@ -288,8 +304,8 @@ def draw_scale(
     dress_bar(bar, norm, signed, label)
 
 
-def dress_bar(bar: Any, norm: Normalize, signed: bool, label: str, digits: int = 2) -> None:
-    """Give a colour scale its ends, 0 between them where there is a sign, and a title."""
+def dress_bar(bar: Colorbar, norm: Normalize, signed: bool, label: str, digits: int = 2) -> None:
+    """Label a colour scale: its ends, 0 between them if signed, and a title."""
     assert norm.vmin is not None and norm.vmax is not None
     ends = [norm.vmin, 0.0, norm.vmax] if signed else [norm.vmin, norm.vmax]
     bar.set_ticks(ends, labels=[signed_number(end, digits) if signed else f"{end:.2g}" for end in ends])

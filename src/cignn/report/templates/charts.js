@@ -18,10 +18,10 @@ function probabilityBars(names, probabilities, members) {
   return rows;
 }
 
-function removalChart(shares, heaviest, chance, what) {
+function removalChart(shares, top, random, what) {
   const x = (v) => 40 + (280 * v) / shares[shares.length - 1];
   const y = (v) => 210 - 200 * v;
-  const chart = svg("svg", { class: "chart", viewBox: "0 0 340 250", role: "img", "aria-label": `${what} as edges are taken away; the table has its numbers` });
+  const chart = svg("svg", { class: "chart", viewBox: "0 0 340 250", role: "img", "aria-label": `${what} as edges are removed; the table has its numbers` });
   const grid = svg("g", { class: "grid" });
   const ticks = svg("g", { class: "ticks" });
   for (let k = 0; k <= 4; k++) {
@@ -30,14 +30,14 @@ function removalChart(shares, heaviest, chance, what) {
   }
   const last = shares[shares.length - 1];
   for (let k = 0; k <= 5; k++) ticks.append(svg("text", { x: x((last * k) / 5), y: 227, "text-anchor": "middle" }, `${Math.round((100 * last * k) / 5)} %`));
-  ticks.append(svg("text", { x: 180, y: 245, "text-anchor": "middle" }, "edges taken away"));
+  ticks.append(svg("text", { x: 180, y: 245, "text-anchor": "middle" }, "edges removed"));
   const path = (values) => values.map((v, k) => `${x(shares[k]).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
-  const points = svg("g", { class: "points" }, ...heaviest.map((v, k) => svg("circle", { cx: x(shares[k]), cy: y(v), r: 4 })));
-  chart.append(grid, ticks, svg("polyline", { class: "line other", points: path(chance) }), svg("polyline", { class: "line", points: path(heaviest) }), points);
+  const points = svg("g", { class: "points" }, ...top.map((v, k) => svg("circle", { cx: x(shares[k]), cy: y(v), r: 4 })));
+  chart.append(grid, ticks, svg("polyline", { class: "line other", points: path(random) }), svg("polyline", { class: "line", points: path(top) }), points);
   return chart;
 }
 
-// The heaviest edges as bars, with the group's mean and spread on each.
+// The top edges as bars, with the group's mean and spread on each.
 function edgeBars(rows) {
   const out = element("div", { class: "edge-bars", role: "list" });
   for (const { source, target, weight, mean, deviation } of rows) {

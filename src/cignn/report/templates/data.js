@@ -1,4 +1,4 @@
-// What the page carries, decoded; the edges of a graph only when it is opened.
+// The data of the page, decoded; the edges of a graph only when it is opened.
 const REPORT = JSON.parse(document.getElementById("report-data").textContent);
 
 function bytes(text) {
@@ -28,7 +28,7 @@ const GROUP = REPORT.group && {
 function edgesOf(i) {
   const buffer = recordOf(i);
   const [low, high, largest] = new Float32Array(buffer, 0, 3);
-  const out = { s: [], t: [], w: [], c: [], id: [], step: (high - low) / 254 }; // step: what a byte can tell apart
+  const out = { s: [], t: [], w: [], c: [], id: [], step: (high - low) / 254 }; // step: the resolution of a byte
   const add = (s, t, code, signed, id) => {
     out.s.push(s);
     out.t.push(t);
@@ -119,4 +119,4 @@ const number = (value, digits = 2) => {
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 };
 const share = (value) => `${(100 * Math.min(1, Math.max(0, value))).toFixed(1)}%`;
-const key = (kind, words) => element("span", {}, element("span", { class: `key ${kind}` }), words);
+const key = (style, words) => element("span", {}, element("span", { class: `key ${style}` }), words);

@@ -32,7 +32,7 @@ function edgeTable() {
     columns.push({ label: "source system", value: (e) => systemName(NODES, s(e)) });
     columns.push({ label: "target system", value: (e) => systemName(NODES, t(e)) });
   }
-  if (GROUP.known) columns.push({ label: "known", value: (e) => (GROUP.known[e] ? "yes" : "no"), note: "known to make the class" });
+  if (GROUP.known) columns.push({ label: "known", value: (e) => (GROUP.known[e] ? "yes" : "no"), note: "known to cause the class" });
   const rows = Array.from({ length: GROUP.pairs.length / 2 }, (_, e) => e);
   new DataTable(root, { caption: "Edges, means over the group", columns, rows, sort, file: "edges.csv" });
 }

@@ -46,11 +46,11 @@ function factsOf(i) {
 function probabilitySection(i) {
   const members = SUBJECTS.members && SUBJECTS.members[i];
   const out = element("section", { "aria-label": "Probability" }, element("h3", {}, "Probability"), probabilityBars(REPORT.classes, SUBJECTS.probability[i], members));
-  if (members) out.append(element("p", { class: "quiet" }, `Dots are the ${members.length} networks of the ensemble, trained apart; the interval is their range.`));
+  if (members) out.append(element("p", { class: "quiet" }, `Dots are the ${members.length} networks of the ensemble, trained independently; the interval is their range.`));
   const words = calibrationWords(i);
   if (words) out.append(element("p", { class: "quiet" }, words));
   if (SUBJECTS.held_out ? !SUBJECTS.held_out[i] : REPORT.trained_on) {
-    out.append(element("p", { class: "notice" }, `The model was trained on this ${REPORT.unit}: its probability is surer than it would be on a new one.`));
+    out.append(element("p", { class: "notice" }, `The model was trained on this ${REPORT.unit}: its probability is more extreme than it would be on a new one.`));
   }
   return out;
 }
@@ -59,22 +59,22 @@ function calibrationWords(i) {
   const two = REPORT.classes.length === 2;
   const given = two ? SUBJECTS.probability[i][REPORT.positive] : Math.max(...SUBJECTS.probability[i]);
   const bin = REPORT.calibration.find(([low, high]) => given >= low && (given < high || high >= 1));
-  if (!bin) return REPORT.calibration.length ? `No ${REPORT.unit} that was scored had a probability near ${number(given)}: how far to trust it is not known.` : "";
+  if (!bin) return REPORT.calibration.length ? `No scored ${REPORT.unit} had a probability near ${number(given)}: its calibration is unknown.` : "";
   const [low, high, n, value, from, to] = bin;
-  const what = two ? `were ${REPORT.classes[REPORT.positive]}` : "were what was predicted";
+  const what = two ? `were ${REPORT.classes[REPORT.positive]}` : "were of the predicted class";
   return `Calibration${REPORT.calibrated_by}: of the ${n} scored ${REPORT.unit === "graph" ? "graphs" : "subjects"} with a probability ${two ? `of ${REPORT.classes[REPORT.positive]} ` : ""}between ${number(low, 1)} and ${number(high, 1)}, ${Math.round(100 * value)} % ${what} (95 % interval ${Math.round(100 * from)} to ${Math.round(100 * to)} %).`;
 }
 
 function removalSection(i) {
   if (!REPORT.removal) return null;
   const { shares } = REPORT.removal;
-  const [heavy, chance] = [REPORT.removal.heaviest[i], REPORT.removal.chance[i]];
+  const [top, random] = [REPORT.removal.top[i], REPORT.removal.random[i]];
   const name = REPORT.classes[SUBJECTS.predicted[i]];
-  const row = (k) => element("tr", {}, element("th", { scope: "row" }, `${Math.round(100 * shares[k])} %`), element("td", { class: "number" }, number(heavy[k])), element("td", { class: "number" }, number(chance[k])));
-  const head = ["edges taken away", "heaviest first", "by chance"].map((text, k) => element("th", { scope: "col", class: k ? "number" : null }, text));
+  const row = (k) => element("tr", {}, element("th", { scope: "row" }, `${Math.round(100 * shares[k])} %`), element("td", { class: "number" }, number(top[k])), element("td", { class: "number" }, number(random[k])));
+  const head = ["edges removed", "top edges first", "random edges"].map((text, k) => element("th", { scope: "col", class: k ? "number" : null }, text));
   const table = element("table", { class: "removal" }, element("caption", {}, `Probability of ${name}`), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...shares.map((_, k) => row(k))));
-  const legend = element("p", { class: "legend" }, key("", "heaviest first"), key("dashed", "by chance"));
-  return element("section", { "aria-label": "Without its heaviest edges" }, element("h3", {}, "Without its heaviest edges"), element("div", { class: "pair" }, element("figure", {}, removalChart(shares, heavy, chance, `Probability of ${name}`), legend), table));
+  const legend = element("p", { class: "legend" }, key("", "top edges first"), key("dashed", "random edges"));
+  return element("section", { "aria-label": "Without its top edges" }, element("h3", {}, "Without its top edges"), element("div", { class: "pair" }, element("figure", {}, removalChart(shares, top, random, `Probability of ${name}`), legend), table));
 }
 
 function edgeSections(i, nodes, edges) {
@@ -95,11 +95,11 @@ function edgeSections(i, nodes, edges) {
     };
   });
   const out = document.createDocumentFragment();
-  const against = GROUP ? " beside the group's" : "";
+  const against = GROUP ? " compared with the group" : "";
   const top = rows.slice().sort((a, b) => b.weight - a.weight).slice(0, 12);
-  const first = element("section", { "aria-label": `Heaviest edges${against}` }, element("h3", {}, `Heaviest edges${against}`));
+  const first = element("section", { "aria-label": `Top edges${against}` }, element("h3", {}, `Top edges${against}`));
   if (rows.length) {
-    if (REPORT.alike) first.append(element("p", { class: "notice" }, `The model weighs the edges of all ${REPORT.unit}s nearly alike. What is this ${REPORT.unit}'s own is how strongly they are connected: see connectivity and its z in the table below.`));
+    if (REPORT.alike) first.append(element("p", { class: "notice" }, `The model gives the edges of all ${REPORT.unit}s nearly the same weights. This ${REPORT.unit} differs from others in the connectivity of these edges: see its z in the table below.`));
     first.append(edgeBars(top));
     if (GROUP) first.append(element("p", { class: "quiet" }, `Bars: this ${REPORT.unit}. Dots and lines: mean and standard deviation over all ${SUBJECTS.name.length} ${REPORT.unit}s.`));
   } else first.append(element("p", {}, "This graph has no edges."));
@@ -114,14 +114,14 @@ function edgeSections(i, nodes, edges) {
   columns.push({ label: "weight", numeric: true, value: (row) => row.weight, cell: (row) => bar(row.weight, row.mean) });
   if (GROUP) {
     columns.push({ label: "group mean", numeric: true, value: (row) => row.mean });
-    columns.push({ label: "z", numeric: true, value: (row) => row.z, digits: 1, note: "distance from the group's mean in its standard deviations; none where all weights are alike" });
+    columns.push({ label: "z", numeric: true, value: (row) => row.z, digits: 1, note: "distance from the group's mean in standard deviations; none where all weights are equal" });
   }
   if (REPORT.weighted) columns.push({ label: REPORT.strength, numeric: true, value: (row) => row.connectivity });
-  if (REPORT.weighted && GROUP) columns.push({ label: "its z", numeric: true, value: (row) => row.unusual, digits: 1, note: `distance of this ${REPORT.strength} from the group's mean in its standard deviations` });
+  if (REPORT.weighted && GROUP) columns.push({ label: "its z", numeric: true, value: (row) => row.unusual, digits: 1, note: `distance of this ${REPORT.strength} from the group's mean in standard deviations` });
   if (nodes.system) columns.push({ label: "systems", value: (row) => row.systems.join(" – ") });
   const holder = element("div", { id: "one-table" });
   const sort = [columns.findIndex((column) => column.label === "weight"), false];
-  out.append(element("section", { "aria-label": "Table of its edges" }, element("h3", {}, "Table of its edges"), REPORT.kept ? element("p", { class: "quiet" }, `Only its ${REPORT.kept} heaviest edges are kept in this file.`) : null, holder));
+  out.append(element("section", { "aria-label": "Table of its edges" }, element("h3", {}, "Table of its edges"), REPORT.kept ? element("p", { class: "quiet" }, `Only its ${REPORT.kept} top edges are kept in this file.`) : null, holder));
   new DataTable(holder, { caption: `Edges of ${SUBJECTS.name[i]}`, columns, rows, sort, size: 15, file: `${fileName(SUBJECTS.name[i])}_edges.csv` });
   return out;
 }

@@ -37,7 +37,7 @@ class DataTable {
   order(k) {
     const numeric = this.columns[k].numeric;
     const same = this.sort && this.sort[0] === k;
-    this.sort = [k, same ? !this.sort[1] : !numeric]; // numbers fall first, words rise first
+    this.sort = [k, same ? !this.sort[1] : !numeric]; // numbers descending first, words ascending
     this.page = 0;
     this.refresh();
   }
@@ -73,7 +73,7 @@ class DataTable {
 
   static byNumber(a, b, sign) {
     const [x, y] = [Number.isFinite(a), Number.isFinite(b)];
-    return x && y ? sign * (a - b) : y - x; // what is no number comes last either way
+    return x && y ? sign * (a - b) : y - x; // missing numbers come last in both directions
   }
 
   draw(size = this.size) {
@@ -117,6 +117,6 @@ DataTable.all = new Set();
 const plain = (value) => (Number.isFinite(value) ? String(Number(value.toPrecision(6))) : "");
 function quoted(value) {
   const text = String(value);
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text; // a spreadsheet must not take a name for a formula
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text; // a spreadsheet must not read a name as a formula
   return `"${safe.replaceAll('"', '""')}"`;
 }

@@ -1,6 +1,6 @@
-// Nodes and edges on a canvas: in three dimensions where the nodes have places, else flat.
+// Nodes and edges on a canvas: in three dimensions where the nodes have coordinates, else in two.
 const VIEWS = { Oblique: [-0.6, 0.35], Left: [Math.PI / 2, 0], Right: [-Math.PI / 2, 0], Top: [0, Math.PI / 2], Back: [0, 0] };
-const KEYS = "Drag or use the arrow keys to turn, plus and minus to zoom, N and P to step through regions, Escape to let go.";
+const KEYS = "Drag or use the arrow keys to turn, plus and minus to zoom, N and P to step through regions, Escape to deselect.";
 
 class Viewer {
   constructor(root, nodes, { label, count = 60 }) {
@@ -8,7 +8,7 @@ class Viewer {
     this.id = `viewer-${Viewer.made++}`;
     this.solid = nodes.xyz !== null;
     this.places = this.solid ? centred(nodes.xyz) : null;
-    this.reach = this.solid ? Math.max(...this.places.flat().map(Math.abs)) : 1; // along the axes, where the views look
+    this.reach = this.solid ? Math.max(...this.places.flat().map(Math.abs)) : 1; // along the axes of the views
     [this.yaw, this.pitch] = this.solid ? VIEWS.Oblique : [0, Math.PI / 2];
     this.chosen = new Set(REPORT.systems.map((_, k) => k));
     this.wanted = count;
@@ -31,7 +31,7 @@ class Viewer {
     const controls = element("div", { class: "controls" }, element("div", {}, element("label", { for: `${id}-slider` }, "Edges shown"), this.slider, this.output));
     if (REPORT.systems.length && this.nodes.system) controls.append(this.systemFilter());
     this.names = element("input", { type: "checkbox", checked: true, onchange: () => this.draw() });
-    const names = element("label", {}, this.names, "names of the busiest");
+    const names = element("label", {}, this.names, "names of hub nodes");
     controls.append(element("div", { class: "chips no-print" }, names));
     if (REPORT.weighted) {
       controls.append(element("p", { class: "legend" }, key("plus", `positive ${REPORT.strength}`), key("minus", "negative")));
@@ -74,7 +74,7 @@ class Viewer {
     this.select();
   }
 
-  // Edges among the chosen systems, heaviest first; the slider says how many of them are drawn.
+  // Edges within the chosen systems, top edges first; the slider sets how many of them are drawn.
   select() {
     const system = this.nodes.system;
     const { s, t } = this.edges;
@@ -95,7 +95,7 @@ class Viewer {
     this.degree = new Map();
     for (const e of this.drawn) for (const k of [s[e], t[e]]) this.degree.set(k, (this.degree.get(k) || 0) + 1);
     const least = count ? `, weight ${number(w[this.drawn[count - 1]])} or more` : "";
-    const words = `${count} of ${this.among.length} edges${least}, among ${this.degree.size} nodes`;
+    const words = `${count} of ${this.among.length} edges${least}, between ${this.degree.size} nodes`;
     this.output.textContent = words;
     this.slider.setAttribute("aria-valuetext", words);
     this.root.dataset.edges = count;
@@ -228,7 +228,7 @@ class Viewer {
   draw() {
     if (!this.edges) return;
     const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    if (!width) return; // hidden: drawn when it is seen
+    if (!width) return; // hidden: drawn when it becomes visible
     const ratio = window.devicePixelRatio || 1;
     const pen = this.canvas.getContext("2d");
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
@@ -245,7 +245,7 @@ class Viewer {
     if (this.names.checked) this.drawNames(pen, ink, width, height);
   }
 
-  // Screen places and depths (0 near, 1 far) of all nodes.
+  // Screen positions and depths (0 near, 1 far) of all nodes.
   project(width, height) {
     const [cy, sy, cp, sp] = [Math.cos(this.yaw), Math.sin(this.yaw), Math.cos(this.pitch), Math.sin(this.pitch)];
     const room = this.solid ? height - 40 : height; // the buttons lie at the bottom
@@ -258,7 +258,7 @@ class Viewer {
     this.middle = [width / 2, room / 2];
   }
 
-  // A pale shape around all nodes, and which way is which.
+  // An outline around all nodes, and the names of the directions.
   drawOutline(pen, ink) {
     const shape = hull(this.at.map(([x, y]) => [x, y]));
     if (shape.length < 3) return;
@@ -296,7 +296,7 @@ class Viewer {
     }
   }
 
-  // How far the nodes reach from the middle in one direction.
+  // The extent of the nodes from the centre in one direction.
   far(dx, dy) {
     return Math.max(...this.at.map(([x, y]) => (x - this.middle[0]) * dx - (y - this.middle[1]) * dy));
   }
@@ -304,14 +304,14 @@ class Viewer {
   drawEdges(pen, ink) {
     const { s, t, w, c } = this.edges;
     if (!this.drawn.length) return;
-    const heaviest = w[this.drawn[0]];
-    const lightest = w[this.drawn[this.drawn.length - 1]];
+    const largest = w[this.drawn[0]];
+    const smallest = w[this.drawn[this.drawn.length - 1]];
     const colours = REPORT.weighted ? [ink("negative"), ink("positive")] : [ink("accent"), ink("accent")];
     const focus = this.hover && this.hover.node !== undefined ? this.hover.node : this.picked;
     pen.lineCap = "round";
     for (let k = this.drawn.length - 1; k >= 0; k--) {
       const e = this.drawn[k];
-      const part = heaviest > lightest ? (w[e] - lightest) / (heaviest - lightest) : 1;
+      const part = largest > smallest ? (w[e] - smallest) / (largest - smallest) : 1;
       const mine = focus === null || s[e] === focus || t[e] === focus;
       const [a, b] = [this.at[s[e]], this.at[t[e]]];
       const near = this.solid ? 0.75 - 0.25 * ((a[2] + b[2]) / 2) : 1;
@@ -420,7 +420,7 @@ function hull(points) {
   return [...half(sorted), ...half(sorted.reverse())];
 }
 
-// Places on the plane: a ring, system by system, where nodes are the same in all graphs; else springs.
+// Positions on the plane: a ring, system by system, where graphs are aligned; else springs.
 function flat(nodes, edges) {
   const n = nodes.names.length;
   const ring = Array.from({ length: n }, (_, k) => k);
