@@ -254,13 +254,8 @@ class CohortClassifier(Pipeline):
         arrays = {name: value.numpy() for name, value in read_weights(saved, REFERENCE).items()}
         try:
             steps = loaded_steps(content["steps"], arrays, classifier.n_nodes_ or 0)
-<<<<<<< HEAD
-            subjects = None if content["subjects"] is None else words(content["subjects"])
-        except Exception as error:  # of data of any other form
-=======
             subjects = None if content["subjects"] is None else read_fingerprints(content["subjects"])
-        except Exception as error:  # whatever comes of plain data of another shape
->>>>>>> main
+        except Exception as error:  # of data of any other form
             raise ModelError(f"{file} is damaged ({first_line(error)}); save the model again.") from None
         model = cls([*steps, ("classifier", classifier)])
         model.subjects_ = subjects

@@ -74,20 +74,16 @@ def write_folder(
 ) -> None:
     """Write a model folder or replace the model in it; interrupted, it leaves the old model or the new one.
 
-        Parameters
-        ----------
-        path : str or Path
-            The folder, made where it is missing.
-        config : mapping
-            What the model says of itself, as plain data.
-        files : mapping of str to bytes
-            The content of the model's files, by their names.
-        notes : mapping of str to str, optional
-    <<<<<<< HEAD
-            Texts kept beside the model. They may be edited later: reading does not verify them.
-    =======
-            Text kept beside the model as ``settings.toml``, which readers may change: it is not checked.
-    >>>>>>> main
+    Parameters
+    ----------
+    path : str or Path
+        The folder, made where it is missing.
+    config : mapping
+        What the model says of itself, as plain data.
+    files : mapping of str to bytes
+        The content of the model's files, by their names.
+    notes : mapping of str to str, optional
+        Text kept beside the model as ``settings.toml``. It may be edited later: reading does not verify it.
     """
     folder = check_model_path(path)
     texts = {name: text.encode() for name, text in (notes or {}).items()}
