@@ -37,7 +37,7 @@ def test_info_lists_versions_and_the_device(call) -> None:  # type: ignore[no-un
 
 def test_without_a_command_help_is_shown(call) -> None:  # type: ignore[no-untyped-def]
     result = call()
-    assert "demo" in result.words and "info" in result.words and "no medical device" in result.words
+    assert "demo" in result.words and "info" in result.words and "not a medical device" in result.words
 
 
 BAD_INPUT = {

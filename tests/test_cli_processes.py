@@ -88,11 +88,11 @@ def test_json_is_all_that_is_written(place: Path, line: str, keys: set[str]) -> 
 BAD = {
     "demo": ("demo --graphs 5", "Invalid value for '--graphs'"),
     "fit": ("fit nowhere", "nowhere does not exist"),
-    "predict": ("predict my_study new_subjects", "my_study is no model folder"),
+    "predict": ("predict my_study new_subjects", "my_study is not a model folder"),
     "explain": ("explain model nowhere", "nowhere does not exist"),
     "evaluate": ("evaluate my_study --protcol loso", "did you mean --protocol?"),
     "audit": ("audit my_study --format cohrt", "did you mean cohort?"),
-    "report": ("report my_study", "no folder of cignn fit or cignn evaluate"),
+    "report": ("report my_study", "not a folder written by cignn fit or cignn evaluate"),
     "reproduce": ("reproduce explanation-acuracy", "did you mean 'explanation-accuracy'?"),
     "info": ("info --jsn", "did you mean --json?"),
 }
@@ -167,7 +167,7 @@ def test_ctrl_c_in_a_reproduction_keeps_finished_tasks(place: Path) -> None:
     line = [SCRIPT, *["reproduce", "classification-ba2motifs", "--out", "tables", "--json"]]
     result = interrupted(*line, cwd=place, when=lambda: finished(place / "tables") > 0)
     assert result.code == 130 and result.out == "" and result.err.count("\n") == 1
-    assert "finished tasks are kept in tables; the same command goes on from there" in result.err
+    assert "finished tasks are kept in tables; the same command resumes them" in result.err
     assert finished(place / "tables") > 0 and not list((place / "tables").glob("*.md"))
 
 
@@ -230,7 +230,7 @@ def test_a_signal_in_an_evaluation_keeps_finished_tasks_and_no_others(
         SCRIPT, *words.split(), "--out", out, cwd=place, when=(place / kept).exists, sent=sent
     )
     assert result.code == 130 and f"kept in {out}" in result.err
-    assert "the same command goes on from there" in result.err
+    assert "the same command resumes them" in result.err
     with Store(place / out) as store:
         assert "gin" not in set(store.tasks()["method"])
 

@@ -187,7 +187,9 @@ def browser() -> Iterator[Any]:
     driver.quit()
 
 
-@pytest.mark.parametrize("name", ["index", "method", "results", "figures", "api/index", "api/estimators"])
+@pytest.mark.parametrize(
+    "name", ["index", "method", "results", "results/brains", "figures", "gallery", "api/estimators"]
+)
 def test_a_page_opens_by_double_click_and_fits_a_phone(site: Path, browser: Any, name: str) -> None:
     for width in (1280, 390):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}

@@ -55,7 +55,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Graph classifiers that show which edges made the decision. Research software, no medical device.",
+    help="Graph classifiers that show the edges behind a decision. Research software, not a medical device.",
 )
 
 command = partial(app.command, cls=_Command)
@@ -177,7 +177,7 @@ def _usage(error: Exception) -> int:
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    show_version: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Handle options that need no command."""
     if show_version:
@@ -190,7 +190,7 @@ PACKAGES = ("torch", "torch-geometric", "numpy", "scikit-learn", "nilearn")
 
 @command()
 def info(as_json: opt.Json = False) -> None:
-    """Show versions and devices.
+    """Show the versions of cignn and its main packages, and the device.
 
     Example: [bold]cignn info[/]
     """

@@ -1,4 +1,4 @@
-"""`cignn demo`: train where the truth is known, draw what was found, write a report."""
+"""`cignn demo`: train on data whose causal edges are known, draw the explanations, write a report."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ CLASSES = {0: "controls", 1: "patients"}
 def demo(
     context: typer.Context,
     out: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder for report, pictures and models.")
+        Path, typer.Option(file_okay=False, help="Folder for the report, figures and models.")
     ] = Path("demo"),
     graphs: Annotated[
         int, typer.Option(min=100, help="Number of motif graphs to generate.", metavar="N")
     ] = 1000,
     subjects: Annotated[int, typer.Option(min=40, help="Number of subjects to simulate.", metavar="N")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of data, splits and trainings.", metavar="N")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed of data, splits and training.", metavar="N")
+    ] = 0,
     as_json: opt.Json = False,
 ) -> None:
-    """Train where the causal edges are known, draw what was found, write a report.
+    """Train on data whose causal edges are known and write a report.
 
     First on generated graphs with motifs, then on a simulated cohort with
     planted edges; the report on the cohort opens in any browser.

@@ -1,4 +1,4 @@
-"""`cignn evaluate`: methods by an honest protocol, kept task by task."""
+"""`cignn evaluate`: scores of methods by cross-validation, stored task by task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cignn._files import write_csv
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
-from cignn.cli.fit import check_kind, cohort_model, refuse_for_graphs
+from cignn.cli.models import check_kind, cohort_model, estimators_of, explainable, refuse_for_graphs
 from cignn.cli.reading import (
     check_file,
     check_folder,
@@ -46,12 +46,15 @@ def evaluate(
     context: typer.Context,
     data: opt.Study,
     out: Annotated[
-        Path, typer.Option(help="Folder of the results; goes on from there.", file_okay=False)
+        Path,
+        typer.Option(
+            help="Folder for the results; an unfinished evaluation there is resumed.", file_okay=False
+        ),
     ] = Path("results"),
     protocol: Annotated[
         str,
         typer.Option(
-            help="holdout, kfold, or loso (leave one site out).",
+            help="holdout, kfold or loso (leave one site out).",
             autocompletion=opt._words(opt.PROTOCOLS),
             metavar="NAME",
         ),
@@ -59,31 +62,32 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            help="Names separated by commas, as for fit --method.",
+            help="Methods separated by commas, named as in fit --method.",
             autocompletion=opt._words(opt.METHODS),
             metavar="NAMES",
         ),
     ] = "ci-gnn,rbf-svm,gin",
-    seeds: Annotated[int, typer.Option(min=1, help="How many runs, with seeds 0, 1, …", metavar="N")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs, with seeds 0, 1, …", metavar="N")] = 1,
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Folds of kfold; 10 by default.", metavar="N")
+        int | None, typer.Option(min=2, help="Number of folds of kfold; 10 by default.", metavar="N")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Repeats of holdout or kfold per seed.", metavar="N")
+        int | None, typer.Option(min=1, help="Number of repeats of holdout or kfold per seed.", metavar="N")
     ] = None,
     explainers: Annotated[
         str | None,
         typer.Option(
-            help="Explainers scored on the test graphs, such as built-in,gnn-explainer.",
+            help="Explainers to score on the test graphs, such as built-in,gnn-explainer.",
             autocompletion=opt._words(opt.EXPLAINERS),
             metavar="NAMES",
         ),
     ] = None,
     jobs: opt.Jobs = 1,
     scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask cluster, instead of --jobs.", metavar="tcp://…")
+        str | None,
+        typer.Option(help="Address of a Dask cluster to use instead of --jobs.", metavar="tcp://…"),
     ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do failed tasks again.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed tasks again.")] = False,
     positive: opt.Positive = None,
     connectivity: opt.Kind = None,
     fisher: opt.Fisher = False,
@@ -96,7 +100,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Parameter of every method that has it, or of one: gin.epochs=50. Repeatable.",
+            help="Set a parameter of all methods that have it, or of one: gin.epochs=50. Repeatable.",
             rich_help_panel=opt.MODEL,
             metavar="NAME=VALUE",
             callback=with_table("set"),
@@ -110,10 +114,10 @@ def evaluate(
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Score methods on a cohort (or graphs) by an honest protocol.
+    """Evaluate methods on a cohort (or graphs) by holdout or cross-validation.
 
-    Everything is fitted inside the fold. Finished tasks are kept in the folder;
-    the same command goes on where an interrupted one stopped.
+    Every step is fitted on training data only. Finished tasks are stored in the
+    folder, and the same command resumes an interrupted evaluation.
 
     Example: [bold]cignn evaluate my_study --protocol loso --methods ci-gnn,rbf-svm[/]
     """
@@ -174,49 +178,8 @@ def evaluate(
         first = failed.iloc[0]
         where = f"{first['method']} (split {first['split']}, seed {first['seed']})"
         raise FailedWorkError(
-            f"{len(failed)} tasks failed, first {where}: {first['error']} --retry-failed does them again."
+            f"{len(failed)} tasks failed, first {where}: {first['error']} --retry-failed runs them again."
         )
-
-
-def estimators_of(names: list[str], settings: dict[str, Any], device: str) -> dict[str, Any]:
-    """Make the methods; a setting reaches all that have it, or the one named before a dot."""
-    from cignn.estimators import ESTIMATORS, make_estimator
-
-    if not names:
-        raise typer.BadParameter("name at least one, such as ci-gnn.", param_hint="'--methods'")
-    params: dict[str, dict[str, Any]] = {name: {} for name in names}
-    for name in names:
-        make_estimator(name)  # says which names there are
-    for key, value in settings.items():
-        method, dot, param = key.rpartition(".")
-        wanted = [method] if dot else [n for n in names if _takes(ESTIMATORS[n].estimator, param)]
-        if dot and method not in params:
-            raise typer.BadParameter(
-                f"'{key}' names the method {method!r}, which is not evaluated.", param_hint="'--set'"
-            )
-        if not wanted:
-            raise typer.BadParameter(
-                f"none of {', '.join(names)} has a parameter '{param}'.", param_hint="'--set'"
-            )
-        for name in wanted:
-            params[name][param] = value
-    return {name: make_estimator(name, device=device, **params[name]) for name in names}
-
-
-def explainable(estimators: dict[str, Any]) -> list[str]:
-    """Names of methods a report can explain: ci-gnn, others that explain themselves, other networks."""
-    from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier
-
-    networks = [name for name, one in estimators.items() if isinstance(one, NeuralGraphClassifier)]
-    return sorted(
-        networks, key=lambda n: (n != "ci-gnn", not isinstance(estimators[n], ExplainingClassifier))
-    )
-
-
-def _takes(estimator: type, param: str) -> bool:
-    from cignn.estimators.registry import parameters_of
-
-    return param in parameters_of(estimator)
 
 
 def _show(results: pd.DataFrame, protocol: str, positive: Any) -> None:
@@ -272,7 +235,7 @@ def _kept(store: Store, before: int, out: Path, planned: list[list[str]]) -> str
     lacking = f"; missing: {some}" if missing else ""
     return (
         f"{n_tasks - len(missing)} of {n_tasks} tasks ({new} new) are done and kept in {out}{lacking}; "
-        "the same command goes on from there, and nothing is ranked before."
+        "the same command resumes them; methods are not ranked before all are done."
     )
 
 
@@ -283,18 +246,22 @@ COLOURS = {"serious": "red", "warning": "yellow", "fine": "green", "unknown": "d
 def audit(
     context: typer.Context,
     data: opt.Study,
-    out: Annotated[Path | None, typer.Option(help="CSV file for the findings.", metavar="FILE")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where a finding is serious.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV file to write the findings to.", metavar="FILE")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 1 if a finding is serious.")
+    ] = False,
     label: opt.Label = "label",
     format: opt.Format = "auto",
     load: opt.Load = None,
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Look for what would make scores on a cohort misleading.
+    """Check a cohort for problems that would make its scores misleading.
 
-    Duplicates, sites and covariates that tell the label, connectivity that
-    tells the site; each with its size and what to do.
+    Duplicates, sites and covariates that predict the label, connectivity that
+    predicts the site: each with its size and with advice.
 
     Example: [bold]cignn audit my_study[/]
     """

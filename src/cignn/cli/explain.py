@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cignn._checks import meant
 from cignn._files import write_csv
 from cignn._progress import track, working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
-from cignn.cli.predict import own_scores, positive_of, prediction_table, read_new, tell_scores
+from cignn.cli.models import (
+    explained,
+    own_scores,
+    positive_of,
+    prediction_table,
+    read_new,
+    tell_scores,
+    with_correlations,
+)
 from cignn.cli.reading import as_graphs, check_folder, check_model, format_of, how_many
 from cignn.cli.screen import say, say_json, show_table
 from cignn.cli.settings import FILE, write_settings
@@ -21,7 +28,7 @@ from cignn.cli.settings import FILE, write_settings
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cignn import Cohort, Explanations, GraphSet
+    from cignn import Explanations
     from cignn.explanations import Explanation
 
 PICTURES = ("png", "pdf", "svg")
@@ -35,13 +42,19 @@ def explain(
     model: opt.ModelFolder,
     new: opt.Subjects,
     out: Annotated[Path, typer.Option(help="Folder to write into.", file_okay=False)] = Path("explained"),
-    top: Annotated[int, typer.Option(min=1, help="Edges drawn in a figure.", metavar="N")] = 50,
+    top: Annotated[int, typer.Option(min=1, help="Number of edges to draw in a figure.", metavar="N")] = 50,
     edges: Annotated[
         int | None,
-        typer.Option(min=1, help="Edges listed per subject, heaviest first; all by default.", metavar="N"),
+        typer.Option(
+            min=1,
+            help="Number of edges to list per subject, largest weights first; all by default.",
+            metavar="N",
+        ),
     ] = None,
-    figures: Annotated[bool, typer.Option(help="Draw a figure per subject.")] = True,
-    picture: Annotated[str, typer.Option(help="png, pdf or svg.", metavar="ENDING")] = "png",
+    figures: Annotated[bool, typer.Option(help="Draw a figure for each subject.")] = True,
+    picture: Annotated[
+        str, typer.Option(help="Format of the figures: png, pdf or svg.", metavar="ENDING")
+    ] = "png",
     explainer: opt.ExplainerName = "auto",
     seed: opt.Seed = 0,
     positive: opt.Positive = None,
@@ -52,10 +65,10 @@ def explain(
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Write the edges that made each subject's result, by name, with a figure.
+    """Write the edges behind each subject's prediction, as tables and figures.
 
-    Into the folder go probabilities.csv, group_edges.csv with its figure, and
-    for each subject a table of edges and a figure in subjects/.
+    The folder then holds probabilities.csv, group_edges.csv with its figure, and
+    in subjects/ a table of edges and a figure for each subject.
 
     Example: [bold]cignn explain model new_subjects --out explained[/]
     """
@@ -115,50 +128,10 @@ def explain(
         return
     if group is not None:
         shown = [name for name in COLUMNS if name in group]
-        show_table(group[shown].head(SHOWN), f"heaviest edges of {counts}", digits=2)
+        show_table(group[shown].head(SHOWN), f"top edges of {counts}", digits=2)
     tell_scores(scores, table, counted)
     what = "probabilities, edges and figures" if figures else "probabilities and edges"
     say(f"{what} of {counts}: {out}")
-
-
-def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool) -> Explanations:
-    """Explain graphs by the classifier itself or by an explainer of that name."""
-    from cignn.estimators import NeuralGraphClassifier
-    from cignn.explainers import EXPLAINERS, make_explainer
-
-    if explainer == "auto":
-        if hasattr(classifier, "explain"):
-            with working("explaining", not quiet):
-                return classifier.explain(graphs)
-        explainer = "gnn-explainer"
-    if explainer not in EXPLAINERS:
-        hint = meant(explainer, EXPLAINERS)
-        raise typer.BadParameter(f"there is no explainer '{explainer}'; {hint}", param_hint="'--explainer'")
-    if not isinstance(classifier, NeuralGraphClassifier) and explainer not in (
-        "random",
-        "degree",
-        "connectivity",
-    ):
-        raise typer.BadParameter(
-            f"{explainer} explains networks, the model is none ({classifier.settings_.get('kind')}); fit "
-            "one such as ci-gnn.",
-            param_hint="'--explainer'",
-        )
-    made = make_explainer(explainer)
-    known = made.get_params()
-    made.set_params(
-        **{k: v for k, v in {"random_state": seed, "verbose": int(not quiet)}.items() if k in known}
-    )
-    return made.fit(classifier, graphs).explain(graphs)
-
-
-def with_correlations(explanations: Explanations, model: Any, data: Cohort | GraphSet) -> Explanations:
-    """Return explanations whose tables show correlations, where the model's graphs are of tangent space."""
-    from cignn import Cohort, CohortClassifier
-
-    if not isinstance(model, CohortClassifier) or not isinstance(data, Cohort):
-        return explanations
-    return explanations.with_connectivity(model.shown_connectivity(data))
 
 
 def write_group(

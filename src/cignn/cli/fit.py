@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cignn._checks import meant
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
+from cignn.cli.models import check_kind, cohort_model, refuse_for_graphs
 from cignn.cli.reading import format_of, how_many, read_data
 from cignn.cli.screen import positive_words, say, say_json, say_words, show_facts
-from cignn.cli.settings import FILE, assignments, names_in, settings_text
+from cignn.cli.settings import FILE, assignments, settings_text
 
 if TYPE_CHECKING:
-    from cignn import Cohort, CohortClassifier
+    pass
 
 
 @command()
 def fit(
     context: typer.Context,
     data: opt.Study,
-    out: Annotated[Path, typer.Option(help="Folder of the model.", file_okay=False)] = Path("model"),
+    out: Annotated[Path, typer.Option(help="Folder to save the model in.", file_okay=False)] = Path("model"),
     method: opt.MethodName = "ci-gnn",
     preset: opt.Preset = None,
     connectivity: opt.Kind = None,
@@ -43,7 +43,10 @@ def fit(
     hold_out: Annotated[
         float,
         typer.Option(
-            min=0.0, max=0.8, help="Share of subjects kept out of training and scored.", metavar="SHARE"
+            min=0.0,
+            max=0.8,
+            help="Share of subjects to hold out of training and score the model on.",
+            metavar="SHARE",
         ),
     ] = 0.0,
     positive: opt.Positive = None,
@@ -56,7 +59,7 @@ def fit(
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Train a model on a cohort (or graphs) and keep all it needs for new subjects.
+    """Train a model on a cohort (or graphs) and save it for use on new subjects.
 
     Example: [bold]cignn fit my_study --out model --hold-out 0.2[/]
     """
@@ -158,55 +161,3 @@ def save_or_keep(model: Any, out: Path, notes: Mapping[str, str]) -> None:
             continue
         raise FailedWorkError(f"{failure} The trained model is kept in {kept}.")
     raise FailedWorkError(f"{failure} The trained model could be kept nowhere.")
-
-
-def cohort_model(
-    classifier: Any,
-    cohort: Cohort,
-    connectivity: str | None,
-    fisher: bool,
-    combat: bool,
-    covariates: str | None,
-    unseen_sites: str,
-    missing_covariates: str,
-    density: float | None,
-    *,
-    verbose: int = 0,
-) -> CohortClassifier:
-    """Return the classifier with the steps before it, as the options say."""
-    from cignn import CohortClassifier
-    from cignn.connectome import ComBat, Connectivity
-
-    if covariates is not None and not combat:
-        raise typer.BadParameter("says what ComBat keeps; add --combat.", param_hint="'--covariates'")
-    kept = [name for name in ("age", "sex") if name in cohort.covariates]
-    if covariates is not None:
-        kept = [] if covariates.lower() == "none" else names_in(covariates)
-    return CohortClassifier.make(
-        classifier,
-        connectivity=Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
-        combat=ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates) if combat else False,
-        density=density,
-    )
-
-
-def check_kind(connectivity: str | None, fisher: bool) -> None:
-    """Refuse an unknown kind of connectivity, or one without Fisher's z, before anything is read."""
-    if fisher and connectivity in ("tangent", "covariance"):
-        raise typer.BadParameter(
-            f"needs correlations; use --connectivity correlation or partial, got {connectivity}.",
-            param_hint="'--fisher'",
-        )
-    if connectivity is not None and connectivity not in opt.KINDS:
-        hint = meant(connectivity, opt.KINDS)
-        raise typer.BadParameter(f"there is no '{connectivity}'; {hint}", param_hint="'--connectivity'")
-
-
-def refuse_for_graphs(context: typer.Context) -> None:
-    """Options of connectivity make no sense for data that are graphs already."""
-    for param in context.command.params:
-        name = str(param.name)
-        if name in ("connectivity", "fisher", "combat", "covariates", "density") and context.params.get(name):
-            raise typer.BadParameter(
-                "is for cohorts, the data are graphs; leave it out.", param_hint=f"'{param.opts[0]}'"
-            )

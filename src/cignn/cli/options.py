@@ -93,33 +93,35 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="TOML file with settings; flags win.",
+        help="TOML file with settings; options given here override it.",
         callback=read_config,
         is_eager=True,
         metavar="FILE",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", metavar="N")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.", metavar="N")]
 Jobs = Annotated[
     int,
-    typer.Option("--jobs", "-j", help="Processes; -1 for all cores.", metavar="N", callback=some_processes),
+    typer.Option(
+        "--jobs", "-j", help="Number of processes; -1 for all cores.", metavar="N", callback=some_processes
+    ),
 ]
 Format = Annotated[
     str,
     typer.Option(
         "--format",
-        help=f"What DATA is: {', '.join(FORMATS)}.",
+        help=f"Format of DATA: {', '.join(FORMATS)}.",
         autocompletion=_words(FORMATS),
         rich_help_panel=DATA,
         metavar="NAME",
     ),
 ]
-Label = Annotated[str, typer.Option(help="Column of the labels.", rich_help_panel=DATA, metavar="COLUMN")]
+Label = Annotated[str, typer.Option(help="Column with the labels.", rich_help_panel=DATA, metavar="COLUMN")]
 Positive = Annotated[
     str | None,
     typer.Option(
-        help="Class that sensitivity and F1 are of: the patients; by default the second in sorted order.",
+        help="Positive class (patients) of sensitivity and F1; by default the second in sorted order.",
         metavar="LABEL",
     ),
 ]
@@ -127,7 +129,7 @@ AtlasName = Annotated[
     str | None,
     typer.Option(
         "--atlas",
-        help="aal116, or a table with columns name, x, y, z, system; by default regions.csv in DATA.",
+        help="aal116, or a table with the columns name, x, y, z, system; by default regions.csv in DATA.",
         rich_help_panel=DATA,
         metavar="NAME|FILE",
     ),
@@ -136,7 +138,7 @@ Load = Annotated[
     list[str] | None,
     typer.Option(
         "--load",
-        help="Option of the reader, such as constant_rois=zero or duplicates=keep_first. Repeatable.",
+        help="Option of the loader, such as constant_rois=zero or duplicates=keep_first. Repeatable.",
         rich_help_panel=DATA,
         metavar="NAME=VALUE",
         callback=with_table("load"),
@@ -146,21 +148,27 @@ Kind = Annotated[
     str | None,
     typer.Option(
         "--connectivity",
-        help=f"{', '.join(KINDS)}; correlation by default.",
+        help=f"Kind of connectivity: {', '.join(KINDS)}; correlation by default.",
         autocompletion=_words(KINDS),
         rich_help_panel=MODEL,
         metavar="KIND",
     ),
 ]
-Fisher = Annotated[bool, typer.Option("--fisher", help="Fisher's z of correlations.", rich_help_panel=MODEL)]
+Fisher = Annotated[
+    bool, typer.Option("--fisher", help="Apply Fisher's z to correlations.", rich_help_panel=MODEL)
+]
 Combat = Annotated[
     bool,
-    typer.Option("--combat", help="Take site effects out by ComBat, in the fold.", rich_help_panel=MODEL),
+    typer.Option(
+        "--combat",
+        help="Remove site effects with ComBat, fitted on training data only.",
+        rich_help_panel=MODEL,
+    ),
 ]
 Covariates = Annotated[
     str | None,
     typer.Option(
-        help="Columns whose effect ComBat keeps: age,sex by default where they exist; none for none.",
+        help="Covariates whose effect ComBat preserves; by default age,sex if present; none for none.",
         rich_help_panel=MODEL,
         metavar="NAMES",
     ),
@@ -169,7 +177,7 @@ Unseen = Annotated[
     str,
     typer.Option(
         "--unseen-sites",
-        help="ComBat on a site it has not seen: raise, pass or grand_mean.",
+        help="What ComBat does with a site it was not fitted on: raise, pass or grand_mean.",
         callback=_one_of(UNSEEN),
         autocompletion=_words(UNSEEN),
         rich_help_panel=MODEL,
@@ -180,7 +188,7 @@ Missing = Annotated[
     str,
     typer.Option(
         "--missing-covariates",
-        help="ComBat on a subject without age or sex: raise or mean.",
+        help="What ComBat does with missing covariates: raise or mean.",
         callback=_one_of(MISSING),
         autocompletion=_words(MISSING),
         rich_help_panel=MODEL,
@@ -192,7 +200,7 @@ Density = Annotated[
     typer.Option(
         min=0.0,
         max=1.0,
-        help="Share of strongest connections kept; all by default.",
+        help="Share of the strongest connections to keep; all by default.",
         rich_help_panel=MODEL,
         metavar="SHARE",
     ),
@@ -201,7 +209,7 @@ MethodName = Annotated[
     str,
     typer.Option(
         "--method",
-        help=f"{', '.join(METHODS)}.",
+        help=f"Classifier: {', '.join(METHODS)}.",
         autocompletion=_words(METHODS),
         rich_help_panel=MODEL,
         metavar="NAME",
@@ -214,28 +222,30 @@ Preset = Annotated[
     ),
 ]
 Epochs = Annotated[
-    int | None, typer.Option(min=1, help="Epochs of a network.", rich_help_panel=MODEL, metavar="N")
+    int | None, typer.Option(min=1, help="Number of training epochs.", rich_help_panel=MODEL, metavar="N")
 ]
 NEstimators = Annotated[
     int | None,
-    typer.Option(min=1, help="Networks of ci-gnn that are averaged.", rich_help_panel=MODEL, metavar="N"),
+    typer.Option(
+        min=1, help="Number of networks in the ensemble of ci-gnn.", rich_help_panel=MODEL, metavar="N"
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Any parameter of the method. Repeatable.",
+        help="Set any parameter of the method. Repeatable.",
         rich_help_panel=MODEL,
         metavar="NAME=VALUE",
         callback=with_table("set"),
     ),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.", metavar="NAME")]
+Device = Annotated[str, typer.Option(help="Device: auto, cpu or cuda.", metavar="NAME")]
 ExplainerName = Annotated[
     str,
     typer.Option(
         "--explainer",
-        help=f"auto: the model's own, else gnn-explainer; or {', '.join(EXPLAINERS[:5])}, …",
+        help=f"auto (the model's own, else gnn-explainer), {', '.join(EXPLAINERS[:5])}, …",
         autocompletion=_words(EXPLAINERS),
         metavar="NAME",
     ),

@@ -60,10 +60,10 @@ def check_file(out: Path, ending: str) -> None:
 def check_model(path: Path) -> None:
     """Refuse what is no model folder before anything heavy is imported for it."""
     if not path.is_dir():
-        raise FileNotFoundError(f"there is no model folder at {path}; cignn fit makes one.")
+        raise FileNotFoundError(f"there is no model folder at {path}; train one with cignn fit.")
     if not (path / "config.json").is_file():
         raise FileNotFoundError(
-            f"{path} is no model folder, config.json is missing; give what cignn fit wrote."
+            f"{path} is not a model folder, config.json is missing; give a folder written by cignn fit."
         )
 
 

@@ -1,4 +1,4 @@
-"""`cignn report`: one HTML file of a model or an evaluation, to open by double click and send round."""
+"""`cignn report`: a model or an evaluation as one HTML file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import typer
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command
-from cignn.cli.evaluate import estimators_of, explainable
-from cignn.cli.explain import explained, with_correlations
-from cignn.cli.fit import cohort_model
+from cignn.cli.models import cohort_model, estimators_of, explainable, explained, with_correlations
 from cignn.cli.reading import (
     as_graphs,
     check_file,
@@ -54,23 +52,29 @@ STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are wher
 @command()
 def report(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(help="Folder of cignn fit or cignn evaluate.", metavar="RUN")],
+    run: Annotated[
+        Path, typer.Argument(help="Folder written by cignn fit or cignn evaluate.", metavar="RUN")
+    ],
     data: Annotated[
         Path | None,
         typer.Argument(help="Subjects to show; by default those of the run.", metavar="[DATA]"),
     ] = None,
     out: Annotated[Path, typer.Option(help="HTML file to write.", metavar="FILE")] = Path("report.html"),
     results: Annotated[
-        Path | None, typer.Option(help="Folder of cignn evaluate, to show beside a model.", metavar="FOLDER")
+        Path | None,
+        typer.Option(help="Folder of cignn evaluate whose scores to show with a model.", metavar="FOLDER"),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Folder of cignn fit, to show with an evaluation.", metavar="FOLDER")
+        Path | None,
+        typer.Option(
+            help="Folder of cignn fit whose explanations to show with an evaluation.", metavar="FOLDER"
+        ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", metavar="TEXT")] = None,
     class_names: Annotated[
-        str | None, typer.Option(help="What readers call the labels.", metavar="0=controls,1=patients")
+        str | None, typer.Option(help="Names of the labels, such as 0=controls,1=patients.", metavar="NAMES")
     ] = None,
-    audit: Annotated[bool, typer.Option(help="Show what an audit of the cohort finds.")] = True,
+    audit: Annotated[bool, typer.Option(help="Include an audit of the cohort.")] = True,
     explainer: opt.ExplainerName = "auto",
     positive: opt.Positive = None,
     seed: opt.Seed = 0,
@@ -81,18 +85,18 @@ def report(
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Write one self-contained HTML file that opens offline by double click.
+    """Write a report as one HTML file that opens offline in any browser.
 
-    Of an evaluation the figures are its own. Without a model to explain,
-    ci-gnn, else the first method that explains itself, else the first network
-    is trained on four fifths of the subjects and kept in the folder.
+    The scores of an evaluation are shown as they are. Where it comes without a
+    model, one is trained on four fifths of the subjects and saved in its folder:
+    ci-gnn, else the first method that explains itself, else the first network.
 
     Example: [bold]cignn report model --out report.html[/]
     """
     check_file(out, ".html")
     is_results = (run / "results.sqlite").is_file()
     if not run.is_dir() or not (is_results or (run / "config.json").is_file()):
-        raise FileNotFoundError(f"{run} is no folder of cignn fit or cignn evaluate.")
+        raise FileNotFoundError(f"{run} is not a folder written by cignn fit or cignn evaluate.")
     from cignn import Cohort, load_model
     from cignn.evaluation.splits import labels_of
     from cignn.report import report_of, write_report
@@ -250,7 +254,7 @@ def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
     if results is None:
         return _Evaluated()
     if not (results / "results.sqlite").is_file():
-        raise FileNotFoundError(f"{results} is no folder of cignn evaluate.")
+        raise FileNotFoundError(f"{results} is not a folder written by cignn evaluate.")
     plan = planned(results)
     with Store(results) as store:
         rows, predictions, missing = store.results(), store.predictions(), missing_tasks(plan, store)

@@ -1,4 +1,4 @@
-"""`cignn reproduce`: a table or figure of the paper, ours beside theirs."""
+"""`cignn reproduce`: a table or figure of the paper, our numbers beside the paper's."""
 
 from __future__ import annotations
 
@@ -33,30 +33,39 @@ def reproduce(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Table or figure; without one, all are listed.", metavar="NAME", autocompletion=_complete
+            help="Table or figure; without a name, all are listed.", metavar="NAME", autocompletion=_complete
         ),
     ] = None,
     scale: Annotated[
         str,
-        typer.Option(help="smoke shows in seconds that it runs; full is the paper's size.", metavar="SIZE"),
+        typer.Option(help="smoke (a quick try on small data) or full (the paper's size).", metavar="SIZE"),
     ] = "smoke",
     data: Annotated[
         Path | None,
-        typer.Option(help="Data folder; CIGNN_DATA by default.", metavar="FOLDER", file_okay=False),
+        typer.Option(
+            help="Folder with the data; by default that of the variable CIGNN_DATA.",
+            metavar="FOLDER",
+            file_okay=False,
+        ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of the results; goes on from there.", file_okay=False)
+        Path,
+        typer.Option(help="Folder for the results; an unfinished run there is resumed.", file_okay=False),
     ] = Path("results/paper"),
-    rows: Annotated[str | None, typer.Option(help="Only these methods, by commas.", metavar="NAMES")] = None,
-    sets: Annotated[
-        str | None, typer.Option(help="Only these data sets, by commas.", metavar="NAMES")
+    rows: Annotated[
+        str | None, typer.Option(help="Only these methods, separated by commas.", metavar="NAMES")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Runs; 3 at full scale.", metavar="N")] = None,
+    sets: Annotated[
+        str | None, typer.Option(help="Only these data sets, separated by commas.", metavar="NAMES")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Number of runs; 3 at full scale.", metavar="N")
+    ] = None,
     jobs: opt.Jobs = 1,
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Run a table or figure of the paper and put our figures beside theirs.
+    """Reproduce a table or figure of the paper and compare it with the paper's.
 
     Example: [bold]cignn reproduce explanation-accuracy --scale smoke[/]
     """
@@ -80,7 +89,7 @@ def reproduce(
         )
     except KeyboardInterrupt:
         raise InterruptedWorkError(
-            f"finished tasks are kept in {out}; the same command goes on from there."
+            f"finished tasks are kept in {out}; the same command resumes them."
         ) from None
     assert result.markdown is not None and result.csv is not None
     write_settings(result.csv.with_suffix(".settings.toml"), context)
@@ -133,9 +142,9 @@ def _show(result: Reproduction) -> None:
     if result.scale == "smoke":
         complain(
             "note",
-            "smoke scale, on small stand-ins: it shows that it runs, not what comes out (--scale full).",
+            "smoke scale: a try on small made-up data, whose numbers mean nothing; see --scale full.",
         )
     for name, why in result.missing.items():
         complain("note", f"{name} is missing: {why}")
-    say(f"ours beside theirs: {result.markdown}")
-    say(f"                    {result.csv}")
+    say(f"our numbers beside the paper's: {result.markdown}")
+    say(f"                                {result.csv}")

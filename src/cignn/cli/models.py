@@ -1,0 +1,223 @@
+"""Models as the commands make, explain and score them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from cignn._checks import meant
+from cignn._progress import working
+from cignn.cli import options as opt
+from cignn.cli.reading import read_data, subject_names
+from cignn.cli.screen import complain, positive_words, show_facts
+from cignn.cli.settings import assignments, names_in, read_settings
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from cignn import Cohort, CohortClassifier, Explanations, GraphSet
+
+
+def cohort_model(
+    classifier: Any,
+    cohort: Cohort,
+    connectivity: str | None,
+    fisher: bool,
+    combat: bool,
+    covariates: str | None,
+    unseen_sites: str,
+    missing_covariates: str,
+    density: float | None,
+    *,
+    verbose: int = 0,
+) -> CohortClassifier:
+    """Return the classifier with the steps before it, as the options say."""
+    from cignn import CohortClassifier
+    from cignn.connectome import ComBat, Connectivity
+
+    if covariates is not None and not combat:
+        raise typer.BadParameter("names what ComBat preserves; add --combat.", param_hint="'--covariates'")
+    kept = [name for name in ("age", "sex") if name in cohort.covariates]
+    if covariates is not None:
+        kept = [] if covariates.lower() == "none" else names_in(covariates)
+    return CohortClassifier.make(
+        classifier,
+        connectivity=Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
+        combat=ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates) if combat else False,
+        density=density,
+    )
+
+
+def check_kind(connectivity: str | None, fisher: bool) -> None:
+    """Refuse an unknown kind of connectivity, or one without Fisher's z, before anything is read."""
+    if fisher and connectivity in ("tangent", "covariance"):
+        raise typer.BadParameter(
+            f"needs correlations; use --connectivity correlation or partial, got {connectivity}.",
+            param_hint="'--fisher'",
+        )
+    if connectivity is not None and connectivity not in opt.KINDS:
+        hint = meant(connectivity, opt.KINDS)
+        raise typer.BadParameter(f"there is no '{connectivity}'; {hint}", param_hint="'--connectivity'")
+
+
+def refuse_for_graphs(context: typer.Context) -> None:
+    """Options of connectivity make no sense for data that are graphs already."""
+    for param in context.command.params:
+        name = str(param.name)
+        if name in ("connectivity", "fisher", "combat", "covariates", "density") and context.params.get(name):
+            raise typer.BadParameter(
+                "is for cohorts, the data are graphs; leave it out.", param_hint=f"'{param.opts[0]}'"
+            )
+
+
+def estimators_of(names: list[str], settings: dict[str, Any], device: str) -> dict[str, Any]:
+    """Make the methods; a setting reaches all that have it, or the one named before a dot."""
+    from cignn.estimators import ESTIMATORS, make_estimator
+
+    if not names:
+        raise typer.BadParameter("name at least one, such as ci-gnn.", param_hint="'--methods'")
+    params: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for name in names:
+        make_estimator(name)  # says which names there are
+    for key, value in settings.items():
+        method, dot, param = key.rpartition(".")
+        wanted = [method] if dot else [n for n in names if _takes(ESTIMATORS[n].estimator, param)]
+        if dot and method not in params:
+            raise typer.BadParameter(
+                f"'{key}' names the method {method!r}, which is not evaluated.", param_hint="'--set'"
+            )
+        if not wanted:
+            raise typer.BadParameter(
+                f"none of {', '.join(names)} has a parameter '{param}'.", param_hint="'--set'"
+            )
+        for name in wanted:
+            params[name][param] = value
+    return {name: make_estimator(name, device=device, **params[name]) for name in names}
+
+
+def explainable(estimators: dict[str, Any]) -> list[str]:
+    """Names of methods a report can explain: ci-gnn, others that explain themselves, other networks."""
+    from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier
+
+    networks = [name for name, one in estimators.items() if isinstance(one, NeuralGraphClassifier)]
+    return sorted(
+        networks, key=lambda n: (n != "ci-gnn", not isinstance(estimators[n], ExplainingClassifier))
+    )
+
+
+def _takes(estimator: type, param: str) -> bool:
+    from cignn.estimators.registry import parameters_of
+
+    return param in parameters_of(estimator)
+
+
+# ------------------------------------------------------------------- explanations and predictions
+
+
+def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool) -> Explanations:
+    """Explain graphs by the classifier itself or by an explainer of that name."""
+    from cignn.estimators import NeuralGraphClassifier
+    from cignn.explainers import EXPLAINERS, make_explainer
+
+    if explainer == "auto":
+        if hasattr(classifier, "explain"):
+            with working("explaining", not quiet):
+                return classifier.explain(graphs)
+        explainer = "gnn-explainer"
+    if explainer not in EXPLAINERS:
+        hint = meant(explainer, EXPLAINERS)
+        raise typer.BadParameter(f"there is no explainer '{explainer}'; {hint}", param_hint="'--explainer'")
+    if not isinstance(classifier, NeuralGraphClassifier) and explainer not in (
+        "random",
+        "degree",
+        "connectivity",
+    ):
+        raise typer.BadParameter(
+            f"{explainer} explains networks, the model is none ({classifier.settings_.get('model')}); fit "
+            "one such as ci-gnn.",
+            param_hint="'--explainer'",
+        )
+    made = make_explainer(explainer)
+    known = made.get_params()
+    made.set_params(
+        **{k: v for k, v in {"random_state": seed, "verbose": int(not quiet)}.items() if k in known}
+    )
+    return made.fit(classifier, graphs).explain(graphs)
+
+
+def with_correlations(explanations: Explanations, model: Any, data: Cohort | GraphSet) -> Explanations:
+    """Return explanations whose tables show correlations, where the model's graphs are of tangent space."""
+    from cignn import Cohort, CohortClassifier
+
+    if not isinstance(model, CohortClassifier) or not isinstance(data, Cohort):
+        return explanations
+    return explanations.with_connectivity(model.shown_connectivity(data))
+
+
+def positive_of(fitted: Any, model: Path, given: str | None) -> Any:
+    """Return the class that counts as positive: the one given, else the one the model was scored by."""
+    from cignn.evaluation import positive_class
+
+    return positive_class(fitted.classes_, given or read_settings(model).get("positive"))
+
+
+def tell_scores(scores: dict[str, float], table: pd.DataFrame, positive: Any) -> None:
+    """Show scores, or say why labelled subjects have none."""
+    if scores:
+        words = positive_words(positive)
+        show_facts(scores, f"on labelled subjects the model was not trained on{words}")
+    elif "label" in table and table.loc[table["label"].notna(), "trained_on"].all():
+        complain("note", "no scores: the model was trained on all subjects that have labels.")
+
+
+def read_new(
+    path: Path, model: Path, format: str, label: str, atlas: str | None, load: list[str] | None, quiet: bool
+) -> Cohort | GraphSet:
+    """Read subjects to predict; the options of the model's own cohort hold unless others are given."""
+    options = assignments(load)
+    earlier = read_settings(model)
+    kept = earlier.get("load", {})
+    if isinstance(kept, dict) and str(earlier.get("format", "auto")) == format:
+        options = {**{k: v for k, v in kept.items() if k not in ("participants", "selection")}, **options}
+    if label == "label":
+        label = str(earlier.get("label", label))
+    return read_data(path, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
+
+
+def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -> pd.DataFrame:
+    """One row per subject: subject, site, label, whether it was trained on, predicted, p_<class>."""
+    import numpy as np
+    import pandas as pd
+
+    columns: dict[str, Any] = {"subject": subject_names(data)}
+    sites = getattr(data, "sites", getattr(data, "groups", None))
+    if sites is not None:
+        columns["site"] = sites
+    if data.y is not None and not pd.isna(pd.Series(data.y)).all():
+        columns["label"] = data.y
+    columns["trained_on"] = model.trained_on(data)
+    columns["predicted"] = np.asarray(model.classes_)[chances.argmax(1)]
+    columns |= {f"p_{name}": chances[:, k] for k, name in enumerate(model.classes_.tolist())}
+    return pd.DataFrame(columns)
+
+
+def own_scores(table: pd.DataFrame, classes: np.ndarray, positive: Any = None) -> dict[str, float]:
+    """Scores on labelled subjects the model was not trained on.
+
+    Empty where both classes are not there, or nobody knows whom the model was trained on.
+    """
+    import numpy as np
+
+    from cignn.evaluation import classification_scores
+
+    if "label" not in table:
+        return {}
+    usable = table[table["label"].isin(classes.tolist()) & ~table["trained_on"]]
+    if usable["label"].nunique() < 2:
+        return {}
+    chances = usable[[f"p_{name}" for name in classes.tolist()]].to_numpy()
+    y = usable["label"].to_numpy().astype(classes.dtype)
+    return classification_scores(y, classes[np.argmax(chances, 1)], classes, chances, positive)
