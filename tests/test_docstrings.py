@@ -11,6 +11,8 @@ import pytest
 
 matplotlib.use("Agg")
 
+pytestmark = pytest.mark.medium
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 spec = importlib.util.spec_from_file_location("validate_docstrings", DOCS / "validate_docstrings.py")
 assert spec is not None and spec.loader is not None
