@@ -165,8 +165,8 @@ MUTANTS = [
     Mutant(
         "an ensemble listens to its first",
         "nn/model.py",
-        "torch.stack(weights).mean(0)",
-        "torch.stack(weights)[0]",
+        "reduce(torch.add, weights) / len(weights)",
+        "weights[0]",
         "aligned",
         "ensemble",
     ),

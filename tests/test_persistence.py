@@ -343,7 +343,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "weights no numbers": (
         lambda f: edit_weights(f, lambda weights: weights["class_weight"].fill_(float("nan"))),
-        r"model\.safetensors holds weights that are no numbers \(class_weight\); fit the model again",
+        r"model\.safetensors holds weights that are not finite \(class_weight\); fit the model again",
     ),
     "a bit of the weights": (
         lambda f: flip_a_bit(f / "model.safetensors", 0.9),

@@ -18,34 +18,58 @@ _ROUNDINGS = 100
 def bandwidth(x: Tensor, neighbours: int = _NEIGHBOURS) -> Tensor:
     """Kernel width: the mean distance of a sample to its nearest other samples.
 
-    Carries no gradient: a width that followed the latents would let a loss change the ruler instead of
+    It carries no gradient: a width that followed the latents would let a loss change the ruler instead of
     what is measured. Where most samples have duplicates and the width is numerically zero, it is the mean
     of all pairwise distances; where that is zero too (constant samples, or a single one), it is 1.
 
     Parameters
     ----------
-    x : (..., n, d)
-    neighbours : how many nearest other samples to average over; n - 1 if there are fewer.
+    x : Tensor of shape (..., n, d)
+        Samples.
+    neighbours : int, default=10
+        How many nearest other samples to average over; n - 1 if there are fewer.
 
     Returns
     -------
-    (...,), finite and positive.
+    Tensor of shape (...,)
+        Widths, finite and positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import bandwidth
+    >>> bandwidth(torch.tensor([[0.0], [1.0], [2.0]]), neighbours=1).item()
+    1.0
     """
     dtype = _float_dtype(x)
     return _width(_distances(x.detach()), neighbours, dtype).to(dtype)
 
 
 def gaussian_gram(x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
-    """Gaussian Gram matrix K(i, j) = exp(-‖xᵢ - xⱼ‖² / σ²); κ of definition 1 in the paper.
+    """Gaussian Gram matrix K(i, j) = exp(-‖xᵢ - xⱼ‖² / σ²).
 
     Parameters
     ----------
-    x : (..., n, d)
-    sigma : kernel width, a number or (...,); None takes ``bandwidth(x)``.
+    x : Tensor of shape (..., n, d)
+        Samples.
+    sigma : float or Tensor of shape (...,), default=None
+        Kernel width; None takes ``bandwidth(x)``.
 
     Returns
     -------
-    (..., n, n), symmetric, in [0, 1], exactly 1 on the diagonal.
+    Tensor of shape (..., n, n)
+        Symmetric matrices with entries in [0, 1], exactly 1 on the diagonal.
+
+    References
+    ----------
+    The kernel κ of definition 1 of the paper.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import gaussian_gram
+    >>> gaussian_gram(torch.tensor([[0.0], [0.0], [1e3]]), sigma=1.0).tolist()
+    [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     dtype = _float_dtype(x)
     distances = _distances(x)
@@ -65,12 +89,22 @@ def label_gram(y: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
     Parameters
     ----------
-    y : (..., n), integer or boolean.
-    dtype : of the result.
+    y : Tensor of shape (..., n)
+        Whole numbers or truth values, one per sample.
+    dtype : torch.dtype, default=torch.float32
+        Type of the result.
 
     Returns
     -------
-    (..., n, n)
+    Tensor of shape (..., n, n)
+        Symmetric matrices of zeros and ones.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import label_gram
+    >>> label_gram(torch.tensor([0, 0, 7])).tolist()
+    [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     if y.is_floating_point():
         raise ValueError(f"labels must be integers, got {y.dtype}; use gaussian_gram for predictions.")

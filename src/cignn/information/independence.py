@@ -19,11 +19,22 @@ def hsic(gram_a: Tensor, gram_b: Tensor) -> Tensor:
 
     Parameters
     ----------
-    gram_a, gram_b : (..., n, n), symmetric positive semi-definite; leading dimensions broadcast.
+    gram_a : Tensor of shape (..., n, n)
+        Symmetric positive semi-definite Gram matrices; leading dimensions broadcast.
+    gram_b : Tensor of shape (..., n, n)
+        Those of the other variable.
 
     Returns
     -------
-    (...,), at least 0 but for rounding, and 0 where one of the two variables is constant.
+    Tensor of shape (...,)
+        At least 0 except for rounding, and 0 where one of the variables is constant.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import hsic
+    >>> hsic(torch.eye(2), torch.eye(2)).item(), hsic(torch.eye(2), torch.ones(2, 2)).item()
+    (0.25, 0.0)
     """
     check_grams(gram_a, gram_b)
     # tr(K H L H) = tr(HKH · HLH) because H is idempotent: centring both keeps the estimate symmetric.
@@ -38,10 +49,27 @@ def _centred(gram: Tensor) -> Tensor:
 
 
 def donsker_varadhan(scores: Tensor) -> Tensor:
-    """I(U; V) ≥ E_joint[T] − log E_marginal[exp T], in nats: large when T tells true pairs from false ones.
+    """Donsker-Varadhan bound of a mutual information: E_joint[T] − log E_marginal[exp T] ≤ I(U; V), in nats.
 
-    scores : (b, b), T(u_i, v_j); pairs that belong together stand on the diagonal, all others are taken as
-    draws from the product of the marginals. Returns a scalar; 0 for a T that cannot tell, and for b = 1.
+    It is large when the scores T tell true pairs from false ones.
+
+    Parameters
+    ----------
+    scores : Tensor of shape (b, b)
+        T(u_i, v_j). True pairs are on the diagonal; all others count as draws from the product of the
+        marginals.
+
+    Returns
+    -------
+    Tensor of shape ()
+        The bound; 0 where all scores are the same, and for b = 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import donsker_varadhan
+    >>> round(donsker_varadhan(2 * torch.eye(3)).item(), 4)
+    2.0
     """
     b = len(scores)
     if b < 2:

@@ -29,58 +29,121 @@ _ROUNDINGS = 10
 
 
 class CausalTerms(NamedTuple):
-    """The terms of the causal loss, paper eq. (8), each (...,) in bits."""
-
-    independence: Tensor
-    """I(α; β), to be made small."""
-    cmi: Tensor
-    """I(α; Y | β), to be made large."""
-    mi: Tensor | None
-    """I(α; Y), the variant without conditioning; None unless asked for."""
-
-
-def renyi_entropy(gram: Tensor, order: float = 1.01) -> Tensor:
-    """Matrix-based Rényi entropy in bits, paper eq. (11).
+    """The terms of the causal loss, each in bits.
 
     Parameters
     ----------
-    gram : (..., n, n), symmetric positive semi-definite with a positive trace; normalised to trace 1 here.
-    order : positive, not 1. Close to 1 it approaches the Shannon entropy of the spectrum.
+    independence : Tensor of shape (...,)
+        I(α; β), to be made small.
+    cmi : Tensor of shape (...,)
+        I(α; Y | β), to be made large.
+    mi : Tensor of shape (...,) or None
+        I(α; Y), the variant without conditioning; None unless asked for.
+
+    References
+    ----------
+    Equation (8) of the paper.
+
+    Examples
+    --------
+    >>> from cignn.information import CausalTerms
+    >>> CausalTerms._fields
+    ('independence', 'cmi', 'mi')
+    """
+
+    independence: Tensor
+    cmi: Tensor
+    mi: Tensor | None
+
+
+def renyi_entropy(gram: Tensor, order: float = 1.01) -> Tensor:
+    """Matrix-based Rényi entropy in bits.
+
+    Parameters
+    ----------
+    gram : Tensor of shape (..., n, n)
+        Symmetric positive semi-definite Gram matrices with a positive trace; they are normalised to trace 1.
+    order : float, default=1.01
+        Order of the entropy, positive and not 1. Close to 1 it approaches the Shannon entropy.
 
     Returns
     -------
-    (...,), between 0 (all samples the same) and log2 n (all samples far apart).
+    Tensor of shape (...,)
+        Entropies between 0 (all samples the same) and log2 n (all samples far apart).
+
+    References
+    ----------
+    Equation (11) of the paper.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import renyi_entropy
+    >>> round(renyi_entropy(torch.eye(4, dtype=torch.float64)).item(), 6)
+    2.0
     """
     return joint_entropy(gram, order=order)
 
 
 def joint_entropy(*grams: Tensor, order: float = 1.01) -> Tensor:
-    """Joint entropy of several variables in bits: that of the Hadamard product, paper eq. (12).
+    """Joint Rényi entropy of several variables in bits: that of the Hadamard product of their Gram matrices.
 
     Parameters
     ----------
-    grams : one or more (..., n, n), as in `renyi_entropy`; leading dimensions broadcast.
-    order : as in `renyi_entropy`.
+    *grams : Tensor of shape (..., n, n)
+        One or more Gram matrices, as in `renyi_entropy`; leading dimensions broadcast.
+    order : float, default=1.01
+        Order of the entropies, positive and not 1.
 
     Returns
     -------
-    (...,)
+    Tensor of shape (...,)
+        The joint entropies.
+
+    References
+    ----------
+    Equation (12) of the paper.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import joint_entropy, label_gram
+    >>> first, second = label_gram(torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1]])).double()
+    >>> round(joint_entropy(first, second).item(), 6)
+    2.0
     """
     dtype, factors = _prepare(*grams)
     return _entropies(reduce(torch.mul, factors), order).to(dtype)
 
 
 def mutual_information(gram_a: Tensor, gram_b: Tensor, order: float = 1.01) -> Tensor:
-    """I(a; b) = H(a) + H(b) - H(a, b) in bits, paper eq. (9).
+    """I(a; b) = H(a) + H(b) - H(a, b) in bits.
 
     Parameters
     ----------
-    gram_a, gram_b : (..., n, n), as in `renyi_entropy`; leading dimensions broadcast.
-    order : as in `renyi_entropy`.
+    gram_a : Tensor of shape (..., n, n)
+        Gram matrices, as in `renyi_entropy`; leading dimensions broadcast.
+    gram_b : Tensor of shape (..., n, n)
+        Those of the other variable.
+    order : float, default=1.01
+        Order of the entropies, positive and not 1.
 
     Returns
     -------
-    (...,)
+    Tensor of shape (...,)
+        The mutual informations.
+
+    References
+    ----------
+    Equation (9) of the paper.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import label_gram, mutual_information
+    >>> label = label_gram(torch.tensor([0, 0, 1, 1])).double()
+    >>> round(mutual_information(label, label).item(), 6)
+    1.0
     """
     dtype, (a, b) = _prepare(gram_a, gram_b)
     h_a, h_b, h_ab = _entropies(torch.stack([a, b, a * b]), order)
@@ -90,17 +153,35 @@ def mutual_information(gram_a: Tensor, gram_b: Tensor, order: float = 1.01) -> T
 def conditional_mutual_information(
     gram_a: Tensor, gram_y: Tensor, gram_b: Tensor, order: float = 1.01
 ) -> Tensor:
-    """I(a; y | b) = H(a, b) + H(y, b) - H(b) - H(a, y, b) in bits, paper eq. (10).
+    """I(a; y | b) = H(a, b) + H(y, b) - H(b) - H(a, y, b) in bits.
 
     Parameters
     ----------
-    gram_a, gram_y, gram_b : (..., n, n), as in `renyi_entropy`; leading dimensions broadcast. The last one
-        is the condition.
-    order : as in `renyi_entropy`.
+    gram_a : Tensor of shape (..., n, n)
+        Gram matrices, as in `renyi_entropy`; leading dimensions broadcast.
+    gram_y : Tensor of shape (..., n, n)
+        Those of the second variable.
+    gram_b : Tensor of shape (..., n, n)
+        Those of the condition.
+    order : float, default=1.01
+        Order of the entropies, positive and not 1.
 
     Returns
     -------
-    (...,)
+    Tensor of shape (...,)
+        The conditional mutual informations.
+
+    References
+    ----------
+    Equation (10) of the paper.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import conditional_mutual_information, label_gram
+    >>> label, constant = label_gram(torch.tensor([[0, 0, 1, 1], [0, 0, 0, 0]])).double()
+    >>> round(conditional_mutual_information(label, label, constant).item(), 6)
+    1.0
     """
     dtype, (a, y, b) = _prepare(gram_a, gram_y, gram_b)
     ab = a * b
@@ -111,17 +192,38 @@ def conditional_mutual_information(
 def causal_terms(
     gram_alpha: Tensor, gram_beta: Tensor, gram_y: Tensor, order: float = 1.01, *, with_mi: bool = False
 ) -> CausalTerms:
-    """All terms of the causal loss at once, paper eqs. (8) to (10), from one eigenvalue call.
+    """All terms of the causal loss at once, from one eigenvalue call.
 
     Parameters
     ----------
-    gram_alpha, gram_beta, gram_y : (..., n, n), as in `renyi_entropy`; leading dimensions broadcast.
-    order : as in `renyi_entropy`.
-    with_mi : whether to compute I(α; Y) too, which needs the two further spectra of Y and (α, Y).
+    gram_alpha : Tensor of shape (..., n, n)
+        Gram matrices of α, as in `renyi_entropy`; leading dimensions broadcast.
+    gram_beta : Tensor of shape (..., n, n)
+        Those of β.
+    gram_y : Tensor of shape (..., n, n)
+        Those of Y.
+    order : float, default=1.01
+        Order of the entropies, positive and not 1.
+    with_mi : bool, default=False
+        Whether to compute I(α; Y) too, which needs two further spectra, those of Y and (α, Y).
 
     Returns
     -------
-    CausalTerms, each term (...,). The paper's loss is ``terms.independence - terms.cmi``.
+    CausalTerms
+        The terms, each of shape (...,). The paper's loss is ``terms.independence - terms.cmi``.
+
+    References
+    ----------
+    Equations (8) to (10) of the paper.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.information import causal_terms, label_gram
+    >>> label, constant = label_gram(torch.tensor([[0, 0, 1, 1], [0, 0, 0, 0]])).double()
+    >>> terms = causal_terms(gram_alpha=label, gram_beta=constant, gram_y=label)
+    >>> abs(round(terms.independence.item(), 6)), round(terms.cmi.item(), 6)
+    (0.0, 1.0)
     """
     dtype, (a, b, y) = _prepare(gram_alpha, gram_beta, gram_y)
     ab = a * b

@@ -208,28 +208,7 @@ class InnerProduct(nn.Module):
 
 
 class FeatureDecoder(nn.Sequential):
-    """The feature decoder of the GraphVAE: X̂ = MLP(Z) with one hidden layer.
-
-    Parameters
-    ----------
-    n_latent : int
-        Size of the latents.
-    n_features : int
-        Number of node features.
-    hidden : int, default=16
-        Width of the hidden layer.
-
-    References
-    ----------
-    Equation (4) of the paper.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from cignn.nn import FeatureDecoder
-    >>> FeatureDecoder(n_latent=8, n_features=3)(torch.zeros(2, 5, 8)).shape
-    torch.Size([2, 5, 3])
-    """
+    """The feature decoder X̂ = MLP(Z), equation (4) of the paper: (b, n, d_latent) → (b, n, d)."""
 
     def __init__(self, n_latent: int, n_features: int, hidden: int = 16) -> None:
         super().__init__(nn.Linear(n_latent, hidden), nn.ReLU(), nn.Linear(hidden, n_features))

@@ -21,11 +21,24 @@ from cignn.nn.subgraph import EdgeScorer
 
 
 class DIROutput(NamedTuple):
-    """What one pass through DIR gives.
+    """What a pass through DIR gives.
 
-    logits : (b, classes) of the rationales; edge_weights : (b, n, n) σ(score) on the edges looked at;
-    rationale : (b, n, n) 1 on the edges of the rationale; complement_logits : (b, classes) of the
-    complements' own head, or None outside training.
+    Parameters
+    ----------
+    logits : Tensor of shape (b, classes)
+        Class logits of the rationales.
+    edge_weights : Tensor of shape (b, n, n)
+        σ(score) on the edges the network reads, 0 elsewhere.
+    rationale : Tensor of shape (b, n, n)
+        1 on the edges of the rationale, 0 elsewhere.
+    complement_logits : Tensor of shape (b, classes), default=None
+        Class logits of the complements by a head of their own; None outside training.
+
+    Examples
+    --------
+    >>> from cignn.nn import DIROutput
+    >>> DIROutput._fields[:2]
+    ('logits', 'edge_weights')
     """
 
     logits: Tensor
@@ -35,9 +48,43 @@ class DIROutput(NamedTuple):
 
 
 class DIR(SingleModel):
-    """Edge scores by a GNN, the classifier of rationales by another, and a head for complements.
+    """DIR-GNN: edge scores by a GNN, a classifier of rationales, and a head for complements.
 
-    ``ratio`` is the share of a graph's edges in its rationale.
+    Parameters
+    ----------
+    n_features : int
+        Number of node features.
+    n_classes : int
+        Number of classes.
+    layer : str, default="gin"
+        Kind of GNN layer, a key of `LAYERS`.
+    hidden : sequence of int, default=(128, 128, 128)
+        Widths of the GNN layers.
+    head : sequence of int, default=(64, 32)
+        Widths of the hidden layers of the MLP after the readout.
+    readout : str, default="sum"
+        How nodes are pooled, a key of `READOUTS`.
+    dropout : float, default=0.5
+        Dropout in the MLP.
+    density : float or None, default=None
+        Share of node pairs whose edges are read, the strongest by absolute weight; None reads all.
+    scorer_hidden : sequence of int, default=(64, 64)
+        Widths of the GNN that scores edges.
+    ratio : float, default=0.25
+        Share of a graph's edges in its rationale.
+
+    References
+    ----------
+    Wu et al. (2022), "Discovering Invariant Rationales for Graph Neural Networks".
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.nn import DIR
+    >>> batch = make_ba2motifs(4, random_state=0).batch()
+    >>> out = DIR(batch.x.shape[-1], n_classes=2)(batch)
+    >>> out.logits.shape, out.rationale.shape
+    (torch.Size([4, 2]), torch.Size([4, 25, 25]))
     """
 
     def __init__(
@@ -64,12 +111,38 @@ class DIR(SingleModel):
         )
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Node embeddings of the whole graph in the classifier's last layer, (b, n, d)."""
+        """Return the node embeddings of the classifier's last layer.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        Tensor of shape (b, n, d)
+            Embeddings, 0 at padded nodes.
+        """
         adj = self.adjacency(batch, edge_weights)
         return self.classifier.embed(self.features(batch), adj, batch.padding)
 
     def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> DIROutput:
-        """Classify a batch by its rationales alone; while training, read the complements too."""
+        """Classify a batch by its rationales alone; while training, read the complements too.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        DIROutput
+            Logits, edge weights and rationales.
+        """
         x, adj, mask = self.features(batch), self.adjacency(batch, edge_weights), batch.padding
         edge_mask = adj != 0
         scores = self.scorer(self.generator.embed(x, adj, mask), edge_mask)
@@ -96,7 +169,19 @@ class DIR(SingleModel):
         return self.complement(pooled)
 
     def losses(self, batch: GraphBatch) -> Losses:
-        """Risk of the rationales, mean and variance of the risk over interventions, risk of complements."""
+        """Return the terms of the training loss.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            Graphs with labels.
+
+        Returns
+        -------
+        dict of str to Tensor
+            "classification", the risk of the rationales; "interventions" and "variance", mean and variance of
+            the risk over interventions; "complement", the risk of the complements' own head.
+        """
         out = self(batch)
         assert out.complement_logits is not None and batch.y is not None
         risks = intervention_risks(out.logits, out.complement_logits, batch.y, self.class_weight)
@@ -120,10 +205,8 @@ def intervention_risks(logits: Tensor, complement_logits: Tensor, y: Tensor, cla
     """(interventions,) cross-entropy over the batch when every graph has the same complement put in."""
     paired = intervene(logits, complement_logits)
     weight = class_weight[y]
-    losses = F.cross_entropy(paired.flatten(0, 1), y.repeat(len(paired)), reduction="none").view(
-        len(paired), -1
-    )
-    return (losses * weight).sum(1) / weight.sum()
+    losses = F.cross_entropy(paired.flatten(0, 1), y.repeat(len(paired)), reduction="none")
+    return (losses.view(len(paired), -1) * weight).sum(1) / weight.sum()
 
 
 def top_edges(scores: Tensor, edge_mask: Tensor, ratio: float) -> Tensor:

@@ -19,38 +19,10 @@ def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class NodeNorm(nn.BatchNorm1d):
-    """Batch normalisation over the real nodes of a batch.
-
-    Parameters
-    ----------
-    num_features : int
-        Size d of the node vectors; the other parameters are those of ``torch.nn.BatchNorm1d``.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from cignn.nn import NodeNorm
-    >>> x = torch.tensor([[[1.0], [3.0], [0.0]]])
-    >>> mask = torch.tensor([[True, True, False]])
-    >>> NodeNorm(1)(x, mask).round().flatten().tolist()
-    [-1.0, 1.0, 0.0]
-    """
+    """Batch normalisation over the real nodes of a batch."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Normalise node vectors.
-
-        Parameters
-        ----------
-        x : Tensor of shape (b, n, d)
-            Node vectors, 0 at padded nodes.
-        mask : Tensor of shape (b, n), default=None
-            True for real nodes; None when all are.
-
-        Returns
-        -------
-        Tensor of shape (b, n, d)
-            Normalised vectors, 0 at padded nodes.
-        """
+        """Normalise x : (b, n, d), 0 at padded nodes; mask : (b, n), True for real nodes or None."""
         if mask is None and len(x) * x.shape[1] == 1:  # nn.BatchNorm1d refuses to train on a lone node
             mask = x.new_ones(1, 1, dtype=torch.bool)
         if mask is None or not self.training:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple, Protocol
 
 import torch
@@ -276,7 +277,9 @@ class Ensemble(GraphModel):
         outputs: list[Output] = [member(batch, edge_weights) for member in self.members]
         prob = torch.stack([torch.softmax(out.logits, 1) for out in outputs]).mean(0)
         weights = [out.edge_weights for out in outputs if out.edge_weights is not None]
-        return GraphOutput(prob.clamp(min=1e-12).log(), torch.stack(weights).mean(0) if weights else None)
+        return GraphOutput(
+            prob.clamp(min=1e-12).log(), reduce(torch.add, weights) / len(weights) if weights else None
+        )
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Return the node embeddings of all members side by side.

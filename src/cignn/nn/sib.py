@@ -25,10 +25,26 @@ BETAS = (0.9, 0.999)
 
 
 class SIBOutput(NamedTuple):
-    """What one pass through SIB gives.
+    """What a pass through SIB gives.
 
-    logits : (b, classes); edge_weights : (b, n, n) pᵢpⱼ on the edges; assignment : (b, n, 2) S,
-    subgraph first, zero at padded nodes; graph, subgraph : (b, d) their embeddings.
+    Parameters
+    ----------
+    logits : Tensor of shape (b, classes)
+        Class logits of the subgraphs.
+    edge_weights : Tensor of shape (b, n, n)
+        Products pᵢpⱼ of node probabilities on the edges, 0 elsewhere.
+    assignment : Tensor of shape (b, n, 2)
+        Probabilities S of every node, subgraph first; 0 at padded nodes.
+    graph : Tensor of shape (b, d)
+        Embeddings of the graphs.
+    subgraph : Tensor of shape (b, d)
+        Embeddings of the subgraphs.
+
+    Examples
+    --------
+    >>> from cignn.nn import SIBOutput
+    >>> SIBOutput._fields[:2]
+    ('logits', 'edge_weights')
     """
 
     logits: Tensor
@@ -39,7 +55,42 @@ class SIBOutput(NamedTuple):
 
 
 class SIB(SingleModel):
-    """The whole model; its discriminator is trained apart, in ``losses``."""
+    """SIB: a subgraph of nodes that predicts the class and tells little else of its graph.
+
+    Its discriminator is trained by an inner loop in `losses`.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of node features.
+    n_classes : int
+        Number of classes.
+    layer : str, default="gin"
+        Kind of GNN layer, a key of `LAYERS`.
+    hidden : sequence of int, default=(128, 128, 128)
+        Widths of the GNN layers.
+    head : sequence of int, default=(64, 32)
+        Widths of the hidden layers of the MLP after the readout.
+    dropout : float, default=0.5
+        Dropout in the MLP.
+    density : float or None, default=None
+        Share of node pairs whose edges are read, the strongest by absolute weight; None reads all.
+    discriminator_hidden : int, default=64
+        Width of the discriminator.
+
+    References
+    ----------
+    Yu et al. (2021), "Recognizing Predictive Substructures with Subgraph Information Bottleneck".
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.nn import SIB
+    >>> batch = make_ba2motifs(4, random_state=0).batch()
+    >>> out = SIB(batch.x.shape[-1], n_classes=2)(batch)
+    >>> out.logits.shape, out.assignment.shape
+    (torch.Size([4, 2]), torch.Size([4, 25, 2]))
+    """
 
     def __init__(
         self,
@@ -59,12 +110,38 @@ class SIB(SingleModel):
         self.discriminator = Discriminator(width, width, discriminator_hidden)
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Node embeddings of the last layer, (b, n, d)."""
+        """Return the node embeddings of the classifier's last layer.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        Tensor of shape (b, n, d)
+            Embeddings, 0 at padded nodes.
+        """
         adj = self.adjacency(batch, edge_weights)
         return self.classifier.embed(self.features(batch), adj, batch.padding)
 
     def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> SIBOutput:
-        """Classify a batch by the embedding of its subgraphs alone."""
+        """Classify a batch by the embeddings of its subgraphs alone.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        SIBOutput
+            Logits, edge weights, node assignments and embeddings.
+        """
         h = self.embed(batch, edge_weights)
         assignment = zero_padding(torch.softmax(self.assign(h), -1), batch.padding)
         prob = assignment[..., :1]
@@ -78,10 +155,24 @@ class SIB(SingleModel):
         )
 
     def losses(self, batch: GraphBatch, inner_steps: int, inner_learning_rate: float) -> Losses:
-        """Cross-entropy, I(G; G_sub) after ``inner_steps`` of the discriminator, and connectivity.
+        """Train the discriminator and return the terms of the training loss.
 
-        The last two are asked for as far as the predictions explain the labels: before a network has learnt
-        anything an empty subgraph is the cheapest, and there is no way back from it.
+        Information and connectivity count as far as the predictions explain the labels: before a network has
+        learnt anything an empty subgraph is the cheapest, and there is no way back from it.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            Graphs with labels.
+        inner_steps : int
+            Steps of the discriminator.
+        inner_learning_rate : float
+            Learning rate of the discriminator.
+
+        Returns
+        -------
+        dict of str to Tensor
+            "classification", the cross-entropy; "information", I(G; G_sub); "connectivity".
         """
         out = self(batch)
         graph, subgraph = standardised(out.graph), standardised(out.subgraph)
@@ -95,7 +186,13 @@ class SIB(SingleModel):
         }
 
     def outer_parameters(self) -> list[nn.Parameter]:
-        """Return all parameters but the discriminator's, which its inner loop trains."""
+        """Return all parameters but the discriminator's, which its inner loop trains.
+
+        Returns
+        -------
+        list of Parameter
+            Those of the classifier and of the node assignment.
+        """
         return [*self.classifier.parameters(), *self.assign.parameters()]
 
 

@@ -10,24 +10,7 @@ from torch.nn import functional as F
 
 
 class EdgeScorer(nn.Module):
-    """Edge logits by an MLP on [h_i; h_j], averaged over both orders of the nodes.
-
-    Parameters
-    ----------
-    n_in : int
-        Size of the node embeddings.
-    hidden : int, default=64
-        Width of the hidden layer.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from cignn.nn import EdgeScorer
-    >>> path = torch.tensor([[[0, 1, 0], [1, 0, 1], [0, 1, 0]]]).bool()
-    >>> logits = EdgeScorer(n_in=4)(torch.rand(1, 3, 4), path)
-    >>> logits.shape, logits[0, 0, 2].item()
-    (torch.Size([1, 3, 3]), 0.0)
-    """
+    """Edge logits by an MLP on [h_i; h_j], averaged over both orders of the nodes."""
 
     def __init__(self, n_in: int, hidden: int = 64) -> None:
         super().__init__()
@@ -36,20 +19,7 @@ class EdgeScorer(nn.Module):
         self.out = nn.Linear(hidden, 1)
 
     def forward(self, h: Tensor, edge_mask: Tensor) -> Tensor:
-        """Return the logits of the edges.
-
-        Parameters
-        ----------
-        h : Tensor of shape (b, n, n_in)
-            Node embeddings.
-        edge_mask : Tensor of shape (b, n, n)
-            True where there is an edge; symmetric.
-
-        Returns
-        -------
-        Tensor of shape (b, n, n)
-            Symmetric logits, 0 where there is no edge.
-        """
+        """Return symmetric logits (b, n, n), 0 off the edges; h : (b, n, n_in), edge_mask : (b, n, n)."""
         graph, i, j = edge_mask.triu(1).nonzero(as_tuple=True)
         source, target = self.source(h), self.target(h)  # the first map is linear: once per node
         forth = torch.relu(source[graph, i] + target[graph, j])
