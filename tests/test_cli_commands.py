@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -472,8 +473,11 @@ def test_an_interrupted_evaluation_says_what_is_missing_and_its_report_too(
         done.append(task)
         return real(task, *rest)
 
+    planned = Mock(wraps=runner.plan)
+    monkeypatch.setattr(runner, "plan", planned)
     monkeypatch.setattr(runner, "run_task", until_ctrl_c)
     result = call(*words)
+    assert planned.call_count == 1, "what is planned is handed on"
     assert result.code == 130 and "4 of 6 tasks (4 new) are done and kept in half; missing: " in result.words
     assert "(loso site-" in result.words and not (here / "half" / "summary.csv").exists()
     result = call("report", "half", "--no-audit", "--out", "half.html")

@@ -132,7 +132,7 @@ def test_weights_that_are_not_finite_are_refused(
     save_file(weights, file)
     reseal(tmp_path / "model")
     with pytest.raises(
-        ValueError, match=r"model\.safetensors holds weights that are no numbers \(class_weight\)"
+        ValueError, match=r"model\.safetensors holds weights that are not finite \(class_weight\)"
     ):
         load_model(tmp_path / "model")
 
@@ -155,7 +155,7 @@ def test_a_pipeline_with_numbers_that_are_none_is_refused_in_our_words(few: Grap
         shallow = make_estimator(name, random_state=0).fit(few)
         shallow.pipeline_[1].mean_ = shallow.pipeline_[1].mean_ * np.nan
         with pytest.raises(
-            ValueError, match=r"the pipeline cannot judge these graphs \(.*fit the model again"
+            ValueError, match=r"the pipeline cannot classify these graphs \(.*fit the model again"
         ):
             shallow.predict_proba(few)
 

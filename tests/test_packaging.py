@@ -34,11 +34,17 @@ def declared(*lists: list[str]) -> set[str]:
 
 
 def imports(file: Path, at_once: bool = False) -> Iterator[str]:
-    """Yield the top-level names a file imports; `at_once`: without what its functions import when called."""
+    """Yield the top-level names a file imports; `at_once`: only what is imported together with the file."""
+
+    def later(node: ast.AST) -> bool:
+        """Whether this is a function's body, or only for type checkers."""
+        if isinstance(node, ast.If):
+            return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
     def nodes(parent: ast.AST) -> Iterator[ast.AST]:
         for node in ast.iter_child_nodes(parent):
-            if not (at_once and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            if not (at_once and later(node)):
                 yield node
                 yield from nodes(node)
 

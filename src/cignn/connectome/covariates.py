@@ -90,9 +90,10 @@ def with_rois(X: Cohort, roi_names: list[str], atlas: Atlas | None) -> Cohort:
         if places is None:
             pairs = enumerate(zip(X.roi_names, roi_names, strict=True), 1)
             which = next(f"number {i} is {a!r}, not {b!r}" for i, (a, b) in pairs if a != b)
-            raise ValueError(
-                f"the regions are not those that were learnt from ({which}); give the atlas the model was "
-                "trained with."
+            raise DataError(
+                f"the regions are not those that were learnt from ({which})",
+                values=X.roi_names,
+                remedy="give the atlas the model was trained with",
             )
         X = take_rois(X, np.array(places))
     if X.roi_names == roi_names and (atlas is None or X.atlas is not None):

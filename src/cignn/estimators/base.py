@@ -92,7 +92,7 @@ class NeuralGraphClassifier(GraphClassifier):
     device: str
     verbose: int
 
-    network_: nn.Module
+    network_: GraphModel
     history_: pd.DataFrame
     best_epoch_: int | list[int]
     interrupted_: bool
@@ -290,7 +290,7 @@ class NeuralGraphClassifier(GraphClassifier):
             graphs = GraphSet.from_arrays(adj, x, aligned=self.n_nodes_ is not None)
             self._probabilities(graphs)
 
-    def _untrained(self, most: int) -> nn.Module:
+    def _untrained(self, most: int) -> GraphModel:
         """Make the network that the settings describe, of ``most`` members at the most."""
         members = _members(self.settings_)
         if not 1 <= members <= most:
@@ -346,7 +346,7 @@ def _members(settings: Mapping[str, Any]) -> int:
     return settings.get("n_estimators", 1)
 
 
-def _joined(networks: Sequence[GraphModel]) -> nn.Module:
+def _joined(networks: Sequence[GraphModel]) -> GraphModel:
     """Return one network, or the ensemble of several."""
     return networks[0] if len(networks) == 1 else Ensemble(networks).eval()
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from cignn._arrays import digest
-from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, make_connectome_pipeline
+from cignn.connectome import Connectivity, make_connectome_pipeline
 from cignn.connectome.covariates import check_cohort_input, with_rois
 from cignn.connectome.saving import loaded_steps, saved_steps
 from cignn.datasets.atlas import Atlas
@@ -73,29 +73,15 @@ class CohortClassifier(Pipeline):
     subjects_: np.ndarray | None = None
 
     @classmethod
-    def make(
-        cls,
-        classifier: GraphClassifier | None = None,
-        *,
-        connectivity: str | Connectivity = "correlation",
-        combat: bool | ComBat = False,
-        density: float | None = None,
-        graphs: ConnectomeGraphs | None = None,
-    ) -> Self:
+    def make(cls, classifier: GraphClassifier | None = None, **steps: Any) -> Self:
         """Put the steps together as `make_connectome_pipeline` does.
 
         Parameters
         ----------
         classifier : GraphClassifier, default=None
-            Classifier of graphs. None stands for `CIGNNClassifier`.
-        connectivity : str or Connectivity, default="correlation"
-            Kind of connectivity, or the step itself.
-        combat : bool or ComBat, default=False
-            Whether to take site effects out.
-        density : float, default=None
-            Share of all connections that become edges.
-        graphs : ConnectomeGraphs, default=None
-            The step that makes graphs, in place of ``density``.
+            Classifier of graphs. None stands for ``CIGNNClassifier()``.
+        **steps : dict
+            Options of `make_connectome_pipeline`: ``connectivity``, ``combat``, ``density``, ``graphs``.
 
         Returns
         -------
@@ -103,11 +89,7 @@ class CohortClassifier(Pipeline):
             Not fitted.
         """
         classifier = CIGNNClassifier() if classifier is None else classifier
-        return cls(
-            make_connectome_pipeline(
-                classifier, connectivity=connectivity, combat=combat, density=density, graphs=graphs
-            ).steps
-        )
+        return cls(make_connectome_pipeline(classifier, **steps).steps)
 
     def fit(self, X: Cohort, y: Any = None, **params: Any) -> Self:
         """Learn every step from a cohort.
@@ -273,7 +255,7 @@ class CohortClassifier(Pipeline):
         try:
             steps = loaded_steps(content["steps"], arrays, classifier.n_nodes_ or 0)
             subjects = None if content["subjects"] is None else read_fingerprints(content["subjects"])
-        except Exception as error:  # whatever comes of plain data of another shape
+        except Exception as error:  # of data of any other form
             raise ModelError(f"{file} is damaged ({first_line(error)}); save the model again.") from None
         model = cls([*steps, ("classifier", classifier)])
         model.subjects_ = subjects
@@ -281,6 +263,6 @@ class CohortClassifier(Pipeline):
 
 
 def fingerprints(cohort: Cohort) -> np.ndarray:
-    """(n,) one word for the data of each subject: equal data, equal word, whatever the subject's name."""
+    """(n,) a digest of the data of each subject; names do not count."""
     data: Any = cohort.series if cohort.matrices is None else cohort.matrices
     return np.array([digest(np.asarray(one, np.float32), length=16) for one in data], dtype=str)

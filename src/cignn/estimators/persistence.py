@@ -1,11 +1,11 @@
-"""Models on disk: a folder with `config.json` and the files it lists, each with its size and checksum.
+"""Models on disk: a folder of `config.json` and the files it lists with their sizes and checksums.
 
 Weights are `model.safetensors`, shallow models `model.skops`; nothing is ever unpickled.
 
 A model is replaced inside its folder, which may be a mount point or behind a link. New files are written
-beside the old ones under names of their own. Replacing `config.json` is the one step that makes them the
-model: before it the old config finds the old files, after it the new config finds the new ones, under their
-final names or not yet. A kill at any moment therefore leaves a whole model.
+beside the old ones under temporary names first. Replacing `config.json` is the commit: before it, the old
+config lists the old files; after it, the new config lists the new ones, which are found under their final or
+their temporary names. A process killed at any moment therefore leaves a complete model.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ CONFIG = "config.json"
 PIPELINE = "model.skops"
 PREPARATION = "preparation.json"
 REFERENCE = "preparation.safetensors"
-SETTINGS = "settings.toml"  # what the command line was told
+SETTINGS = "settings.toml"  # options of the command line
 FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, SETTINGS)
 LARGEST_CONFIG = 2**28  # bytes
-# what skops does not trust by itself and our pipelines hold: how graphs are read, and the trees of a forest
+# types in our pipelines that skops does not trust by default
 TRUSTED = ["cignn.estimators.graph_vectors.GraphVectors", "sklearn.tree._tree.Tree"]
-# files that wait for their names, and what `tempfile` made to see whether a folder can be written
+# files under temporary names, and those that `check_model_path` writes to test a folder
 _WAITING = re.compile(rf"({'|'.join(map(re.escape, FILES))})\.[0-9a-f]{{16}}\.new|\.cignn-.*")
 
 
@@ -57,7 +57,7 @@ class Saved(NamedTuple):
     files: dict[str, bytes]
 
     def content(self, name: str) -> bytes:
-        """Return a file that must be there."""
+        """Return the content of a file that the model needs."""
         if name not in self.files:
             raise ModelError(f"{self.path} is not a whole model folder: {name} is missing.")
         return self.files[name]
@@ -72,7 +72,7 @@ def write_folder(
     files: Mapping[str, bytes],
     notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a model folder, or replace the model in it; whatever happens, the old or the new one is whole.
+    """Write a model folder or replace the model in it; interrupted, it leaves the old model or the new one.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def write_folder(
     files : mapping of str to bytes
         The content of the model's files, by their names.
     notes : mapping of str to str, optional
-        Text kept beside the model as ``settings.toml``, which readers may change: it is not checked.
+        Text kept beside the model as ``settings.toml``. It may be edited later: reading does not verify it.
     """
     folder = check_model_path(path)
     texts = {name: text.encode() for name, text in (notes or {}).items()}
@@ -133,7 +133,7 @@ def sealed(config: Mapping[str, Any]) -> bytes:
 
 
 def reseal(path: str | Path) -> None:
-    """List the files of a model folder as they are now, for who changed them by hand and knows why."""
+    """Update the sizes and checksums in the config of a model folder whose files were changed by hand."""
     folder = Path(path)
     config = json.loads((folder / CONFIG).read_bytes())
     for kind in ("files", "notes"):
@@ -142,9 +142,9 @@ def reseal(path: str | Path) -> None:
 
 
 def check_model_path(path: str | Path) -> Path:
-    """Refuse a place where something else than a model stands, or that cannot be written.
+    """Refuse a path that holds anything but a model or cannot be written; nothing is left behind.
 
-    Nothing is left behind: better told before a training than after it.
+    Called before a training, whose result would be lost otherwise.
     """
     path = Path(path)
     try:
@@ -181,7 +181,7 @@ def _replaceable(path: Path) -> bool:
 
 
 def _settle(folder: Path, config: Mapping[str, Any]) -> None:
-    """Give files that the config waits for their names, and remove those of older models."""
+    """Give the files of a config their final names and remove those of older models."""
     listed = config["files"] | config["notes"]
     for name, facts in listed.items():
         with suppress(OSError):
@@ -193,14 +193,14 @@ def _settle(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def _finish(folder: Path) -> None:
-    """End what a process began that was killed while saving."""
+    """Complete the save of a process that was killed."""
     with suppress(OSError, ModelError):
         _settle(folder, read_config(folder))
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Let one process at a time change a folder; yields whether the system can do that."""
+    """Lock a folder for this process; yields whether the file system supports that."""
     try:
         import fcntl
 
@@ -268,7 +268,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def parsed(content: bytes, file: Path) -> Any:
-    """Return what JSON says."""
+    """Parse JSON."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -276,7 +276,7 @@ def parsed(content: bytes, file: Path) -> Any:
 
 
 def read_weights(saved: Saved, name: str = WEIGHTS) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file of a model, each of finite numbers."""
+    """Return the tensors of a safetensors file of a model; refuse values that are not finite."""
     content = saved.content(name)
     try:
         weights = load(content)
@@ -287,13 +287,13 @@ def read_weights(saved: Saved, name: str = WEIGHTS) -> dict[str, Tensor]:
     bad = next((key for key, value in weights.items() if not value.isfinite().all()), None)
     if bad is not None:
         raise ModelError(
-            f"{saved.path / name} holds weights that are no numbers ({bad}); fit the model again."
+            f"{saved.path / name} holds weights that are not finite ({bad}); fit the model again."
         )
     return weights
 
 
 def read_pipeline(saved: Saved) -> Any:
-    """Return the pipeline of a model, made only of types known beforehand."""
+    """Return the pipeline of a model; refuse types that are not in `TRUSTED`."""
     import skops.io
 
     file, content = saved.path / PIPELINE, saved.content(PIPELINE)
@@ -310,7 +310,7 @@ def read_pipeline(saved: Saved) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, in one line."""
+    """Return the first line of an error's message."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 

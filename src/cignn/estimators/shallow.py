@@ -225,10 +225,10 @@ class ShallowGraphClassifier(GraphClassifier):
             return np.empty((0, len(self.classes_)))
         try:
             chances = self._chances(self.pipeline_[0].transform(X))
-        except ValueError as error:  # scikit-learn's, of numbers that are none
+        except ValueError as error:  # scikit-learn's, for numbers that are not finite
             raise ValueError(
-                f"the pipeline cannot judge these graphs ({first_line(error)}); look for extreme values in "
-                "them, or fit the model again."
+                f"the pipeline cannot classify these graphs ({first_line(error)}); look for extreme values "
+                "in them, or fit the model again."
             ) from error
         return checked_probabilities(chances)
 
@@ -251,11 +251,11 @@ class ShallowGraphClassifier(GraphClassifier):
         pipeline = read_pipeline(saved)
         estimator = cls._from_config(saved.config)
         if not isinstance(pipeline, Pipeline) or len(pipeline[-1].classes_) != len(estimator.classes_):
-            raise ValueError("the pipeline is another's")
+            raise ValueError("the pipeline does not fit the classes")
         if not isinstance(pipeline[0], GraphVectors) or pipeline[0].features_ not in FEATURES:
             raise ValueError("the pipeline does not read graphs")
         estimator.pipeline_ = pipeline
-        # scikit-learn believes what it is given until it is used: what fails then is told now
+        # scikit-learn checks a loaded pipeline only when it is used
         tried = estimator._chances(np.zeros((1, pipeline[1].n_features_in_)))
         if tried.shape != (1, len(estimator.classes_)):
             raise ValueError("the pipeline gives no probabilities")

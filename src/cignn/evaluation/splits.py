@@ -12,8 +12,10 @@ import pandas as pd
 from cignn._arrays import digest
 from cignn._checks import name_some
 from cignn._errors import DataError, Option
+from cignn.datasets.tables import MISSING
 from cignn.estimators.subjects import Subjects
 
+LARGEST = 0.25  # share of the other sites' scans that whole validation sites may take
 PARTS = ("train", "val", "test")  # groups by which data bring a split of their own
 
 
@@ -178,6 +180,56 @@ class People(NamedTuple):
         """A split of scans, with a share of the subjects drawn from the rest for validation."""
         train, validation = self.cut(rest, share, seed)
         return Split(name, *(self.drawn.scans(part) for part in (train, validation, test)))
+
+
+def sites_of(labels: Labels) -> list[str]:
+    """Return the names of two sites or more; refuse scans without a site."""
+    if labels.sites is None:
+        raise ValueError('loso needs sites, the data have none; pass sites (graphs: groups) or use "kfold".')
+    nowhere = labels.subjects[np.isin(np.char.lower(np.char.strip(labels.sites)), list(MISSING))]
+    if len(nowhere):
+        raise ValueError(
+            f"loso needs everyone's site, there is none for {name_some(nowhere)}; drop the subjects or name "
+            "their sites."
+        )
+    sites = np.unique(labels.sites).tolist()
+    if len(sites) < 2:
+        raise ValueError(f'loso needs at least two sites, the data have only {sites[0]!r}; use "kfold".')
+    return sites
+
+
+def validation_by_site(labels: Labels, others: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Draw whole sites until their share is reached and every class is there; else a share of each site."""
+    assert labels.sites is not None
+    inside = labels[others]
+    sites = np.asarray(inside.sites)
+    n_classes = len(np.unique(inside.y))
+    rng = np.random.default_rng(seed)
+
+    def complete(chosen: np.ndarray) -> bool:
+        return len(np.unique(inside.y[chosen])) == n_classes
+
+    def scans(subjects: np.ndarray) -> np.ndarray:
+        return np.isin(inside.subjects, subjects)  # one scanned at several sites goes as a whole
+
+    taken = np.zeros(len(others), bool)
+    for site in rng.permutation(np.unique(sites)):
+        more = taken | scans(inside.subjects[sites == site])
+        if not complete(~more) or more.mean() > max(LARGEST, share):
+            continue  # too much of what there is to learn from
+        taken = more
+        if taken.mean() >= share and complete(taken):
+            return others[taken]
+
+    taken = np.zeros(len(others), bool)
+    for site in np.unique(sites):
+        here = np.unique(inside.subjects[sites == site])
+        taken |= scans(rng.permutation(here)[: round(share * len(here))])
+    if complete(taken) and complete(~taken):
+        return others[taken]
+    people = People.of(inside)
+    _, part = people.cut(people.everybody, share, seed)
+    return others[people.drawn.scans(part)]
 
 
 def checked_splits(given: Sequence[Split], labels: Labels) -> list[Split]:

@@ -16,16 +16,21 @@ from sklearn.model_selection import BaseCrossValidator
 
 from cignn._checks import name_some, nearest, number, whole
 from cignn._errors import Option
-from cignn.datasets.tables import MISSING
-from cignn.evaluation.splits import PARTS, Labels, People, Split, checked_splits, labels_of
-
-LARGEST = 0.25  # share of the other sites' scans that whole validation sites may take
-
+from cignn.evaluation.splits import (
+    PARTS,
+    Labels,
+    People,
+    Split,
+    checked_splits,
+    labels_of,
+    sites_of,
+    validation_by_site,
+)
 
 # ----------------------------------------------------------------------- splitters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Splitter(BaseCrossValidator):
     """A way to split; positions in a split are those of the whole data.
 
@@ -41,7 +46,20 @@ class Splitter(BaseCrossValidator):
     random_state: int = field(default=0, kw_only=True)
 
     def splits(self, data: Any, seed: int | None = None) -> list[Split]:
-        """Return the splits, in three parts, of a `Cohort` or `GraphSet`; seed : ``random_state`` if None."""
+        """Return the splits in three parts: train, validation and test.
+
+        Parameters
+        ----------
+        data : Cohort or GraphSet
+            The data to split.
+        seed : int or None, default=None
+            Seed of the splits, ``random_state`` by default.
+
+        Returns
+        -------
+        list of Split
+            Named splits; positions are those of the data.
+        """
         number("validation_size", self.validation_size, 0, 1)
         seed = whole("random_state", self.random_state, 0) if seed is None else seed
         return self._draw(labels_of(data), seed)
@@ -70,8 +88,22 @@ class Splitter(BaseCrossValidator):
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the positions of every training part, validation included, and test part.
 
-        X : `Cohort`, `GraphSet` or array of n scans. y : (n,) labels, by default those of X. groups : (n,)
-        subjects, for `LeaveOneSiteOut` sites, for `PredefinedGroups` parts, by default those of X.
+        Parameters
+        ----------
+        X : Cohort, GraphSet or array of shape (n, ...)
+            The data to split.
+        y : array of shape (n,) or None, default=None
+            Labels, by default those of X.
+        groups : array of shape (n,) or None, default=None
+            Subjects, by default those of X; for `LeaveOneSiteOut` sites, for `PredefinedGroups` "train",
+            "val" and "test".
+
+        Yields
+        ------
+        train : array of shape (n_train,)
+            Positions of the scans to learn from.
+        test : array of shape (n_test,)
+            Positions of the scans to test on.
         """
         labels = labels_of(X, y)
         if groups is not None:
@@ -82,14 +114,29 @@ class Splitter(BaseCrossValidator):
             yield split.development, split.test
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return how many splits there are; X, y, groups : as for `split`."""
+        """Return the number of splits.
+
+        Parameters
+        ----------
+        X : Cohort, GraphSet, array of shape (n, ...) or None, default=None
+            The data to split. Only `LeaveOneSiteOut` needs them.
+        y : array of shape (n,) or None, default=None
+            As for `split`.
+        groups : array of shape (n,) or None, default=None
+            As for `split`.
+
+        Returns
+        -------
+        int
+            The number of splits.
+        """
         return self._n_splits() if X is None else len(list(self.split(X, y, groups)))
 
     def _n_splits(self) -> int:
         raise ValueError(f"how many splits {self.name} makes depends on the data; pass X, y and groups.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Holdout(Splitter):
     """Random hold-out by subject, stratified by class: the paper's 80/10/10.
 
@@ -146,7 +193,7 @@ class Holdout(Splitter):
         return self.n_repeats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KFold(Splitter):
     """Folds of subjects, stratified by class, each the test part once.
 
@@ -200,7 +247,7 @@ class KFold(Splitter):
         return self.n_splits * self.n_repeats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LeaveOneSiteOut(Splitter):
     """Every site is the test part once; whole other sites choose the epoch.
 
@@ -234,7 +281,7 @@ class LeaveOneSiteOut(Splitter):
     def _draw(self, labels: Labels, seed: int) -> list[Split]:
         """One split per site, named by it."""
         _refuse_parts(labels, self.name)
-        sites = _sites(labels)
+        sites = sites_of(labels)
         out = []
         for draw, site in enumerate(sites):
             test = np.flatnonzero(labels.sites == site)
@@ -245,7 +292,7 @@ class LeaveOneSiteOut(Splitter):
                     f"without site {site!r} nobody of class {min(missing, key=str)!r} is left to learn from; "
                     "drop the site or merge it with another."
                 )
-            part = _validation_by_site(labels, others, self.validation_size, _seed(seed, draw, 1))
+            part = validation_by_site(labels, others, self.validation_size, _seed(seed, draw, 1))
             out.append(Split(site, np.setdiff1d(others, part), part, test))
         return out
 
@@ -262,12 +309,12 @@ class LeaveOneSiteOut(Splitter):
         out = []
         for one in self._draw(merged, seed):
             rest = np.concatenate([one.train, one.validation])
-            part = _validation_by_site(inside, rest, self.validation_size, _seed(seed, int(one.name), 3))
+            part = validation_by_site(inside, rest, self.validation_size, _seed(seed, int(one.name), 3))
             out.append(Split(one.name, where[np.setdiff1d(rest, part)], where[part], where[one.test]))
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PredefinedGroups(Splitter):
     """The split that the data bring: groups "train", "test" and, in some data, "val".
 
@@ -309,7 +356,7 @@ class PredefinedGroups(Splitter):
         return 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Given(Splitter):
     """The user's own splits, the same for every seed; parts are positions or masks."""
 
@@ -375,58 +422,6 @@ def _predefined(labels: Labels, seed: int, n_repeats: int, share: float) -> list
 def _least_of_folds(n: int) -> int:
     """Subjects of a class of which every fold leaves two, one to learn from and one to choose the epoch."""
     return 4 if n == 2 else n
-
-
-# ----------------------------------------------------------------------- sites
-
-
-def _sites(labels: Labels) -> list[str]:
-    if labels.sites is None:
-        raise ValueError('loso needs sites, the data have none; pass sites (graphs: groups) or use "kfold".')
-    nowhere = labels.subjects[np.isin(np.char.lower(np.char.strip(labels.sites)), list(MISSING))]
-    if len(nowhere):
-        raise ValueError(
-            f"loso needs everyone's site, there is none for {name_some(nowhere)}; drop the subjects or name "
-            "their sites."
-        )
-    sites = np.unique(labels.sites).tolist()
-    if len(sites) < 2:
-        raise ValueError(f'loso needs at least two sites, the data have only {sites[0]!r}; use "kfold".')
-    return sites
-
-
-def _validation_by_site(labels: Labels, others: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Draw whole sites until their share is reached and every class is there; else a share of each site."""
-    assert labels.sites is not None
-    inside = labels[others]
-    sites = np.asarray(inside.sites)
-    n_classes = len(np.unique(inside.y))
-    rng = np.random.default_rng(seed)
-
-    def complete(chosen: np.ndarray) -> bool:
-        return len(np.unique(inside.y[chosen])) == n_classes
-
-    def scans(subjects: np.ndarray) -> np.ndarray:
-        return np.isin(inside.subjects, subjects)  # one scanned at several sites goes as a whole
-
-    taken = np.zeros(len(others), bool)
-    for site in rng.permutation(np.unique(sites)):
-        more = taken | scans(inside.subjects[sites == site])
-        if not complete(~more) or more.mean() > max(LARGEST, share):
-            continue  # too much of what there is to learn from
-        taken = more
-        if taken.mean() >= share and complete(taken):
-            return others[taken]
-
-    taken = np.zeros(len(others), bool)
-    for site in np.unique(sites):
-        here = np.unique(inside.subjects[sites == site])
-        taken |= scans(rng.permutation(here)[: round(share * len(here))])
-    if complete(taken) and complete(~taken):
-        return others[taken]
-    people = People.of(inside)
-    _, part = people.cut(people.everybody, share, seed)
-    return others[people.drawn.scans(part)]
 
 
 # ----------------------------------------------------------------------- checks

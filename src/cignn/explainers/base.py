@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar
 
 import numpy as np
 import torch
@@ -258,7 +258,7 @@ class NetworkExplainer(Explainer):
     @property
     def network_(self) -> GraphModel:
         """The network explained."""
-        return cast(GraphModel, self.estimator_.network_)
+        return self.estimator_.network_
 
     def _check(self, estimator: GraphClassifier) -> None:
         if has_network(getattr(estimator, "best_estimator_", None)):
@@ -318,8 +318,7 @@ class NetworkExplainer(Explainer):
 
 def has_network(estimator: object) -> bool:
     """Whether the estimator has a network that explainers can use."""
-    network = getattr(estimator, "network_", None)
-    return all(callable(getattr(network, answer, None)) for answer in ("read", "embed"))
+    return isinstance(getattr(estimator, "network_", None), GraphModel)
 
 
 def _refuse_wrapped(estimator: object) -> None:
@@ -344,7 +343,7 @@ def read_by(estimator: GraphClassifier, graphs: GraphSet) -> GraphSet:
 def device_of(estimator: GraphClassifier) -> torch.device:
     """The device of a classifier's network; the CPU where it has none."""
     network = getattr(estimator, "network_", None)
-    return next(network.parameters()).device if isinstance(network, nn.Module) else torch.device("cpu")
+    return next(network.parameters()).device if isinstance(network, GraphModel) else torch.device("cpu")
 
 
 @contextmanager
