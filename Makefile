@@ -21,6 +21,7 @@ lint: $(VENV)/stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/validate_docstrings.py
 
 PYTEST := $(BIN)/python -m pytest -n $(or $(JOBS),2) $(PYTEST_OPTIONS)
 

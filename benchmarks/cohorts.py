@@ -140,11 +140,13 @@ def search(graphs: GraphSet, seed: int, params: dict[str, Any], grid: dict[str, 
     """The settings of CI-GNN of the highest AUC on inner folds of the training subjects, one member each."""
     inner = StratifiedKFold(INNER, shuffle=True, random_state=seed)
     alone = make_estimator("ci-gnn", random_state=seed, **(params | {"n_estimators": 1}))
+    own = alone.get_params(deep=False)
+    grid = {name if name in own else f"settings__{name}": values for name, values in grid.items()}
     found = GridSearchCV(alone, grid, scoring="roc_auc", cv=inner, refit=False).fit(graphs, graphs.y)
     results = found.cv_results_
     for values, score in zip(results["params"], results["mean_test_score"], strict=True):
         print(f"  inner AUC {score:.4f}  {settings_of(values)}", flush=True)
-    return dict(found.best_params_)
+    return {name.removeprefix("settings__"): value for name, value in found.best_params_.items()}
 
 
 def score_fold(

@@ -12,6 +12,7 @@ import torch
 from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.datasets import make_ba2motifs
 from cignn.evaluation import explanation_roc_auc
+from cignn.nn import GraphModel
 from cignn.nn.classifiers import EdgeNetwork
 from examples import ci_gnn
 
@@ -172,6 +173,8 @@ def test_an_ensemble_is_the_mean_of_its_members(ensemble: CIGNNClassifier, graph
     np.testing.assert_allclose(ensemble.explain(graphs[:3])[1].weights, weights[1].numpy(), rtol=1e-5)
     assert not torch.allclose(outs[0].edge_weights, outs[1].edge_weights)
     assert not any(module.training for module in ensemble.network_.modules())
+    assert isinstance(ensemble.network_, GraphModel) and len(ensemble.network_.networks()) == 3
+    assert all(member.networks() == [member] for member in ensemble.network_.networks())
 
 
 def test_the_history_tells_members_apart(ensemble: CIGNNClassifier) -> None:

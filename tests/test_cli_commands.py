@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from cignn import load_cohort, load_model, report
+from cignn import Cohort, load_cohort, load_model, report
 from cignn._errors import Option
 from cignn.cli import app
 from cignn.cli.explain import draw, file_names
@@ -658,6 +658,16 @@ def test_advice_is_given_in_options(option: Option, python: str, flag: str | Non
     assert str(error) == f"a is wrong; pass {python}, or correct it."
     advice = "" if flag is None else f"pass {flag}, or "
     assert error.described(as_flag) == f"a is wrong; {advice}correct it."
+
+
+def test_scans_that_are_nearly_the_same_are_noted_with_the_option(call: Call, here: Path) -> None:
+    cohort = make_cohort(24, 30, n_edges=3, random_state=0)
+    series = [cohort.series[i] for i in range(24)]
+    series[7] = series[2] + np.random.default_rng(0).normal(size=series[2].shape) * 0.01
+    Cohort(series, y=cohort.y).save("alike.npz")  # comes back unchecked unless a check is asked for
+    result = call("audit", "alike.npz", "--load", "missing_labels=keep")
+    assert "near-identical scans under two ids: sub-0003 ≈ sub-0008" in result.words
+    assert "pass --load near_duplicates=warn, drop_subject, keep_first or keep." in result.words
 
 
 def test_fisher_needs_correlations(call: Call, here: Path) -> None:

@@ -440,7 +440,7 @@ def test_lines_of_a_subject_find_their_scans(tmp_path: Path, written: list[str])
     with pytest.raises(ValueError, match=r"more than one line for sub-001_ses-1.*by a column session or run"):
         load_cohort(tmp_path, duplicates="keep")
     with pytest.raises(
-        ValueError, match=r'the same id stands more than once for sub-001.*, or pass duplicates="keep" where'
+        ValueError, match=r'the same id occurs more than once for sub-001.*, or pass duplicates="keep" where'
     ):
         load_cohort(tmp_path)
 
@@ -605,7 +605,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str, dict[str, int]]] = {
                 {"missing_sites=drop_subject": 6, "missing_sites=own_site": 8}),
     "one class": (frame(label=["x"] * 8), r"all labels are x \(8 subjects\), expected at least two",
                   {"one_class=keep": 8, "label=site": 8}),
-    "id twice": (frame(participant_id=[*IDS[:7], IDS[0]]), "same id stands more than once for sub-000; pass",
+    "id twice": (frame(participant_id=[*IDS[:7], IDS[0]]), "same id occurs more than once for sub-000; pass",
                  {"duplicates=keep_first missing=drop_subject": 7}),
     "data twice": (copy, "identical data under two ids: sub-001 = sub-005; pass duplicates=",
                    {"duplicates=keep_first": 7, "duplicates=keep": 8}),

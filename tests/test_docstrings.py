@@ -11,6 +11,8 @@ import pytest
 
 matplotlib.use("Agg")
 
+pytestmark = pytest.mark.medium
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 spec = importlib.util.spec_from_file_location("validate_docstrings", DOCS / "validate_docstrings.py")
 assert spec is not None and spec.loader is not None
@@ -31,8 +33,7 @@ def test_the_example_of_an_exported_name_runs(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test = examples(path)
-    if not test.examples:
-        pytest.skip("no example yet")
+    assert test.examples, f"the docstring of {path} has no example"
     monkeypatch.chdir(tmp_path)
     said: list[str] = []
     result = doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=said.append)

@@ -15,7 +15,7 @@ METHODS: dict[str, Any] = {
     "linear-svm": {"C": 0.01},
     "gin": {"epochs": 2, "hidden": (8,), "head_hidden": ()},
 }
-SMALL: dict[str, Any] = {"n_rois": 10, "kind": "matrices", "lengths": (30, 40)}
+SMALL: dict[str, Any] = {"n_rois": 10, "data": "matrices", "lengths": (30, 40)}
 
 
 def accuracy(table: pd.DataFrame) -> pd.Series:

@@ -15,6 +15,7 @@ from torch.autograd import gradcheck
 from torch.distributions import Bernoulli, kl_divergence
 from torch_geometric.nn import GATConv, GCNConv, GINConv
 
+from cignn.graphs import GraphBatch
 from cignn.nn import (
     LAYERS,
     READOUTS,
@@ -29,7 +30,7 @@ from cignn.nn import (
     strongest_edges,
 )
 from cignn.nn.autoencoder import ACTIVATIONS
-from cignn.nn.classifiers import GraphNetwork
+from cignn.nn.classifiers import EdgeNetwork, GraphNetwork, SubgraphClassifier
 from cignn.nn.layers import NodeNorm
 
 close = torch.testing.assert_close
@@ -276,6 +277,24 @@ def test_a_graph_network_sees_a_graph_not_its_drawing(name: str, readout: str) -
     assert logits.shape == (2, 3) and not torch.allclose(logits[0], logits[1], atol=1e-3)
     close(network(x[:, order], adj[:, order][:, :, order]), logits)
     close(network(*pad(x, adj, 9)), logits)
+
+
+CLASSIFIERS: dict[str, Callable[[], SubgraphClassifier]] = {
+    "graph": lambda: GraphNetwork(4, 3, "gin", (8,), (5,)),
+    "edges": lambda: EdgeNetwork(6, 3, (5,)),
+}
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifiers_have_one_interface(name: str) -> None:
+    """What they read of an edge has one form, from which the matrix comes back."""
+    classifier, adj = randomised(CLASSIFIERS[name]()), weights(6, 2)
+    values = classifier.edge_values(adj)
+    close(classifier.edge_matrix(values), adj)
+    batch = GraphBatch(draw(2, 6, 4), adj, torch.ones(2, 6, dtype=torch.bool), padded=False)
+    evidence = classifier.evidence(batch)
+    assert evidence.shape == values.shape and ((evidence != 0) == (values != 0)).all()
+    assert classifier(batch.x, evidence, batch.padding).shape == (2, 3)
 
 
 def test_dropout_is_off_outside_training() -> None:

@@ -305,7 +305,8 @@ def edit_config(folder: Path, **changes: Any) -> None:
 
 def edit_settings(folder: Path, **changes: Any) -> None:
     config = json.loads((folder / "config.json").read_text())
-    edit_config(folder, settings=config["settings"] | changes)
+    settings = {name: value for name, value in (config["settings"] | changes).items() if value is not ...}
+    edit_config(folder, settings=settings)
 
 
 def edit_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
@@ -360,6 +361,14 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
         "is damaged: .*n_estimators is 10000000",
     ),
     "a huge network": (lambda f: edit_settings(f, n_causal=10**12), "is damaged: config and weights do not"),
+    "an unknown setting": (
+        lambda f: edit_settings(f, colour=1),
+        "is damaged: .*the setting colour is unknown or missing",
+    ),
+    "a lost setting": (
+        lambda f: edit_settings(f, dropout=...),
+        "is damaged: .*the setting dropout is unknown or missing",
+    ),
     "huge labels": (
         lambda f: edit_config(f, classes_dtype="<U100000000"),
         "is damaged: .*are no labels",

@@ -339,6 +339,10 @@ def test_what_fails_is_reported_and_the_rest_is_kept(study: pd.DataFrame, tmp_pa
         cohort = extractor.transform(pd.concat([bad, study], ignore_index=True))
     assert cohort.subjects.tolist() == ["sub-0", "sub-1", "sub-2"]
     assert list(extractor.failures_) == ["gone", "flat", "torn", "short"]
+    assert (
+        dict(zip(cohort.exclusions["subject"], cohort.exclusions["detail"], strict=True))
+        == extractor.failures_
+    )
     assert "must be 4-D" in extractor.failures_["flat"]
     assert "has 120 rows, the scan 130 volumes" in extractor.failures_["short"]
     with pytest.raises(ValueError, match=r"all 4 subjects failed:(.|\n)*flat: the scan must be 4-D"):

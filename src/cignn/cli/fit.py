@@ -69,7 +69,7 @@ def fit(
     from cignn import Cohort
     from cignn.estimators import make_estimator
     from cignn.estimators.persistence import check_model_path
-    from cignn.evaluation import Holdout, classification_scores, positive_class
+    from cignn.evaluation import Holdout, positive_class
     from cignn.evaluation.splits import labels_of
 
     check_model_path(out)
@@ -83,18 +83,8 @@ def fit(
     is_cohort = isinstance(cohort, Cohort)
     model: Any = classifier
     if isinstance(cohort, Cohort):
-        model = cohort_model(
-            classifier,
-            cohort,
-            connectivity,
-            fisher,
-            combat,
-            covariates,
-            unseen_sites,
-            missing_covariates,
-            density,
-            verbose=int(not as_json),
-        )
+        choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
+        model = cohort_model(classifier, cohort, *choices, verbose=int(not as_json))
     else:
         refuse_for_graphs(context)
     train, test = np.arange(len(cohort)), np.arange(0)
@@ -111,12 +101,7 @@ def fit(
     resolved = {**fitted.settings_, "best_epoch": getattr(fitted, "best_epoch_", None)}
     save_or_keep(model, out, {FILE: settings_text(context, **resolved)})
 
-    scores: Mapping[str, float] = {}
-    if len(test):
-        y = np.asarray(cohort.y)[test]
-        chances = model.predict_proba(cohort[test])
-        predicted = model.classes_[chances.argmax(1)]
-        scores = classification_scores(y, predicted, model.classes_, chances, counted)
+    scores = _scores(model, cohort[test], counted) if len(test) else {}
     if as_json:
         content = {
             "model": out,
@@ -125,7 +110,7 @@ def fit(
             "held_out": len(test),
             "classes": model.classes_,
             "positive": counted,
-            "scores": dict(scores),
+            "scores": scores,
             "training_seconds": round(seconds, 2),
             "interrupted": bool(getattr(fitted, "interrupted_", False)),
         }
@@ -133,12 +118,21 @@ def fit(
     else:
         if scores:
             title = f"{method} on {_counted(cohort, test)} held out{positive_words(counted)}"
-            show_facts(dict(scores), title)
+            show_facts(scores, title)
         say(f"trained on {_counted(cohort, train)} in {seconds:.0f} s; the model: {out}")
         if hasattr(fitted, "explain"):
             say(f"to look at it: cignn report {out}")
     if getattr(fitted, "interrupted_", False):
         raise InterruptedWorkError(f"the model of epoch {fitted.best_epoch_} is kept in {out}.")
+
+
+def _scores(model: Any, held_out: Any, positive: Any) -> dict[str, float]:
+    """Scores on subjects, or graphs, that were held out of training."""
+    from cignn.evaluation import classification_scores
+
+    chances = model.predict_proba(held_out)
+    predicted = model.classes_[chances.argmax(1)]
+    return dict(classification_scores(held_out.y, predicted, model.classes_, chances, positive))
 
 
 def _counted(data: Any, index: Any) -> str:

@@ -23,6 +23,7 @@ from cignn.connectome.covariates import CohortTransformer
 from cignn.connectome.extraction import FILTERS, Extracted, Failed, Recipe, Scan, extract, fingerprint
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.exclusions import excluded
 
 if TYPE_CHECKING:
     from cignn.connectome.extraction import Image
@@ -199,6 +200,7 @@ class RoiSeries(CohortTransformer):
             roi_names=atlas.names,
             atlas=atlas,
             zeros_mean_absent=True,
+            exclusions=excluded(self.failures_, "extract", list(self.failures_.values())),
         )
 
     # ---------------------------------------------------------------- settings

@@ -213,11 +213,11 @@ def aal116() -> Atlas:
 
 
 def places_of(wanted: Sequence[str], have: Sequence[str]) -> list[int] | None:
-    """(R,) where each wanted region stands among those there; None where they have other names.
+    """(R,) the position of each wanted region in the other list; None where that has other names.
 
-    Capitals and what stands between letters and digits make no difference. Lists that share names but not all
-    of them are refused where a shared name stands at different places: then neither order can be trusted. So
-    are lists in another order in which a name repeats.
+    Only letters and digits are compared, capital or not. Lists that share some names but not all are refused
+    where a shared name has different positions: then neither order can be trusted. So are
+    lists in another order in which a name repeats.
     """
     want, there = [letters(name) for name in wanted], [letters(name) for name in have]
     if len(set(there)) < len(there) or len(set(want)) < len(want):

@@ -105,7 +105,7 @@ def check_cohort(
     """Look for what makes a cohort unfit to learn from; return it, repaired as the options say.
 
     Every problem whose option is "raise" (the default of nearly all) becomes one line of one `DataError`.
-    Who is left out stands in the ``exclusions`` of the cohort returned.
+    The ``exclusions`` of the cohort returned list who was left out.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def _duplicates(cohort: Cohort, checks: Checks, finite: np.ndarray) -> list[Find
     """Ids that occur twice, identical data under two ids, and scans that are nearly the same."""
     ids = pd.Series(cohort.subjects)
     repeated = ids.duplicated().to_numpy()
-    line = f"the same id stands more than once for {name_some(cohort.subjects[repeated])}"
+    line = f"the same id occurs more than once for {name_some(cohort.subjects[repeated])}"
     out = [Finding("duplicates", repeated, line, "id of another scan")]
     pairs = identical_pairs(cohort, finite & ~ids.duplicated(keep=False).to_numpy())
     again = np.zeros(len(cohort), bool)

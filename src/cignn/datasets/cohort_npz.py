@@ -87,7 +87,7 @@ def write_npz(cohort: Cohort, path: str | Path) -> Path:
 
 
 def read_npz(path: str | Path, label: str | None = "label", transpose: bool = False) -> Cohort:
-    """Read a cohort as it stands; `load_cohort` looks at its content as well.
+    """Read a cohort without checking its content, which `load_cohort` does.
 
     transpose : the series are (n, R, t)
     """

@@ -33,7 +33,7 @@ def as_sites(sites: Any) -> np.ndarray:
 
 
 def _word(site: Any) -> str:
-    """A site as text; 2.0, which stands beside NaN, is 2."""
+    """A site as text; 2.0, a whole number in a column with NaN, is 2."""
     return str(int(site)) if isinstance(site, float) and site.is_integer() else str(site)
 
 

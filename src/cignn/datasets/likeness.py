@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import above_diagonal, digest, upper_indices
+from cignn._errors import DataError
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.series import SeriesStack
 
@@ -51,9 +52,11 @@ def connectivity_vectors(cohort: Cohort) -> tuple[np.ndarray, np.ndarray]:
     """(n, edges) connectivity without the cohort's mean, 0 where undefined; (n, R) ROIs without signal."""
     if cohort.lengths is not None and (short := cohort.lengths < SHORTEST).any():
         at = short.argmax()
-        raise ValueError(
-            f"subject {cohort.subjects[at]} has {cohort.lengths[at]} time points; connectivity needs "
-            f"{SHORTEST} or more."
+        problem = f"subject {cohort.subjects[at]} has {cohort.lengths[at]} time points"
+        raise DataError(
+            f"{problem}; connectivity needs {SHORTEST} or more",
+            subjects=cohort.subjects[short],
+            values=cohort.lengths[short],
         )
     rows, columns = upper_indices(cohort.n_rois)
     vectors = np.empty((len(cohort), len(rows)), np.float32)

@@ -18,7 +18,7 @@ NOTHING = memoryview(b"")
 
 
 def table_of(path: str) -> tuple[dict[str, Any], memoryview]:
-    """Return what is told of a file, and its numbers where there is one table of them."""
+    """Return the shape of a file's table, or what is wrong with the file, and the table's bytes."""
     from scipy.io import loadmat
 
     try:

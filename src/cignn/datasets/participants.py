@@ -177,7 +177,7 @@ def participants_table(
     nameless = frame["participant_id"].str.lower().isin(MISSING)
     if nameless.any():
         raise DataError(f"{source} has no participant_id in {nameless.sum()} lines", remedy="fill it in")
-    if frame["participant_id"].str.fullmatch(r"\d+\.0").all():  # numbers that once stood beside a gap
+    if frame["participant_id"].str.fullmatch(r"\d+\.0").all():  # whole numbers that were in a column with NaN
         frame["participant_id"] = frame["participant_id"].str[:-2]
     return frame, source
 
@@ -255,7 +255,7 @@ def one_scan_each(
     if twice.any() and rules.duplicates != "keep_first":  # two lines cannot share one file
         names = frame["participant_id"][twice].unique()
         raise DataError(
-            f"the same id stands more than once for {name_some(names)}",
+            f"the same id occurs more than once for {name_some(names)}",
             subjects=names,
             options=[keep_first, *(option for option in options if option is SCANS)],
             source=source,

@@ -1,4 +1,4 @@
-"""Files of others: looked at before they are opened, and whatever reading them raises told in one line."""
+"""Reading files of unknown origin: checked before they are opened, every error reported in one line."""
 
 from __future__ import annotations
 

@@ -103,9 +103,10 @@ def from_scans(
     by_id = {people.bare(name): i for i, name in enumerate(frame["participant_id"])}
     rows = [by_id[people.bare(name)] for name in cohort.subjects]  # a scan that failed is not among them
     failed = frame["participant_id"].drop(index=rows)
-    gone = joined(gone, excluded(failed, "extract", "extraction of the series failed"))
+    why = dict(zip(cohort.exclusions["subject"].map(people.bare), cohort.exclusions["detail"], strict=True))
+    details = [why.get(people.bare(name), "no series") for name in failed]
     told = people.describe(frame.iloc[rows].reset_index(drop=True), label, source)
-    return cohort._with(**told)._noting(gone)
+    return cohort._with(exclusions=None, **told)._noting(joined(gone, excluded(failed, "extract", details)))
 
 
 def _choose_scans(path: Path, entities: dict[str, str]) -> list[Path]:

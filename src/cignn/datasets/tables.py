@@ -25,7 +25,7 @@ _BREAKS = re.compile(r"[\r\n]+")  # in quotes; messages and ids have one line
 _QUOTED = re.compile(r'"[^"]*"')
 
 
-_NUMBERLESS = {"nan", "na", "n/a"}  # may stand where a number is expected
+_NUMBERLESS = {"nan", "na", "n/a"}  # accepted where a number is expected
 
 
 class Line(NamedTuple):
@@ -72,7 +72,7 @@ def no_column(source: str, wanted: str, of: str, frame: pd.DataFrame) -> DataErr
 
 
 def repeated(names: Iterable[Any]) -> str:
-    """Name the columns that stand more than once, of which nobody can say which one is meant; "" for none."""
+    """Name the columns that occur more than once; "" where there are none."""
     return name_some(name for name, count in Counter(names).items() if count > 1)
 
 
@@ -113,7 +113,7 @@ def is_number(cell: str) -> bool:
 
 def cells_of(line: str, separator: str | None) -> list[str]:
     """Return the cells of a line; None separates by spaces."""
-    if '"' in line:  # what stands in quotes may hold the separator
+    if '"' in line:  # quoted cells may hold the separator
         cells = next(csv.reader([line], delimiter=separator or " ", skipinitialspace=True))
     else:
         cells = line.split(separator)
@@ -216,7 +216,7 @@ def _check_lengths(header: _Row, body: list[_Row]) -> None:
 
 
 def _named_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns under names that differ; one without a name and values stands behind a last separator."""
+    """Give columns names that differ; an empty one comes from a separator at the line's end."""
     keep = [bool(name) or frame.iloc[:, i].any() for i, name in enumerate(frame.columns)]
     frame.columns = [name or f"column {i}" for i, name in enumerate(frame.columns, 1)]
     twice = repeated(frame.columns)

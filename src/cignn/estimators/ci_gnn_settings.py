@@ -332,6 +332,7 @@ PRESETS: dict[str, CIGNNSettings] = {
         ema_decay=0.0,
     ),
 }
+"""Settings of CI-GNN by the names of the presets."""
 # what "auto" means of these parameters of the estimator, by preset
 EPOCHS: dict[str, int | str] = {"motif": "auto", "connectome": 60, "paper": 450}
 N_ESTIMATORS = {"motif": 1, "connectome": 5, "paper": 1}

@@ -56,6 +56,7 @@ ESTIMATORS: dict[str, Method] = {
     "dir": Method(DIRClassifier),
     "ci-gnn": Method(CIGNNClassifier),
 }
+"""Classifiers by the names that `make_estimator` takes."""
 
 
 def make_estimator(name: str, **params: Any) -> GraphClassifier:

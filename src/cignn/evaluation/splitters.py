@@ -368,6 +368,7 @@ class Given(Splitter):
 
 
 PROTOCOLS: dict[str, type[Splitter]] = {one.name: one for one in (Holdout, KFold, LeaveOneSiteOut)}
+"""Splitters by the names that `make_protocol` and `evaluate` take."""
 
 
 def make_protocol(name: str, **params: Any) -> Splitter:

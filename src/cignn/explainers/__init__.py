@@ -25,6 +25,7 @@ EXPLAINERS: dict[str, type[Explainer]] = {
     "connectivity": ConnectivityExplainer,
     "gradient": GradientExplainer,
 }
+"""Explainers by the names that `make_explainer` takes."""
 
 
 def make_explainer(name: str, **params: object) -> Explainer:

@@ -203,6 +203,7 @@ class GATLayer(nn.Module):
 
 
 LAYERS: dict[str, Callable[[int, int], nn.Module]] = {"gcn": GCNLayer, "gat": GATLayer, "gin": GINLayer}
+"""Kinds of GNN layers by their names."""
 
 
 def sum_readout(x: Tensor, mask: Tensor | None) -> Tensor:
@@ -225,6 +226,7 @@ READOUTS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {
     "mean": mean_readout,
     "max": max_readout,
 }
+"""Readouts by their names."""
 
 
 def strongest_edges(adj: Tensor, density: float, mask: Tensor | None = None) -> Tensor:

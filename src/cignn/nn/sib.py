@@ -246,13 +246,12 @@ def _adam(
     learning_rate: float,
 ) -> None:
     """One step of Adam in place."""
-    torch._foreach_lerp_(mean, gradients, 1 - BETAS[0])
-    torch._foreach_mul_(square, BETAS[1])
-    torch._foreach_addcmul_(square, gradients, gradients, 1 - BETAS[1])
     correction = (1 - BETAS[1] ** step) ** 0.5
-    scale = torch._foreach_sqrt(square)
-    torch._foreach_add_(scale, 1e-8 * correction)
-    torch._foreach_addcdiv_(parameters, mean, scale, -learning_rate * correction / (1 - BETAS[0] ** step))
+    rate = learning_rate * correction / (1 - BETAS[0] ** step)
+    for parameter, gradient, first, second in zip(parameters, gradients, mean, square, strict=True):
+        first.lerp_(gradient, 1 - BETAS[0])
+        second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+        parameter.addcdiv_(first, second.sqrt() + 1e-8 * correction, value=-rate)
 
 
 def connectivity_loss(assignment: Tensor, adj: Tensor) -> Tensor:

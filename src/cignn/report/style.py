@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-COLUMN, PAGE = 3.5, 7.2  # inches: one column, and the width of the page
+COLUMN = 3.5
+"""Width of a column of a journal, in inches."""
+PAGE = 7.2
+"""Width of a page of a journal, in inches."""
 FORMATS = (".pdf", ".svg", ".eps", ".png", ".jpg", ".tif")
 DPI = 300
 
