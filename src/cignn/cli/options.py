@@ -81,7 +81,8 @@ def some_processes(jobs: int) -> int:
 Study = Annotated[
     Path,
     typer.Argument(
-        help="Folder with participants.tsv and series/ or matrices/, an .npz, or a folder in TU format.", metavar="DATA"
+        help="Folder with participants.tsv and series/ or matrices/, an .npz, or TU-format graphs.",
+        metavar="DATA",
     ),
 ]
 Subjects = Annotated[
