@@ -14,7 +14,7 @@ from cignn.evaluation import explanation_roc_auc, precision_at_k
 from cignn.explainers import make_explainer
 from cignn.report import draw_graphs
 
-graphs = make_ba2motifs(300, random_state=0)
+graphs = make_ba2motifs(500, random_state=0)
 train, test = train_test_split(range(len(graphs)), stratify=graphs.y, random_state=0)
 
 clf = CIGNNClassifier(epochs=40, random_state=0).fit(graphs[train])
