@@ -203,10 +203,10 @@ SMOKE: dict[str, dict[str, Any]] = {
 
 
 class SubgraphClassifier(ClassifierMixin, BaseEstimator):
-    """A graph classifier that, when tested, reads nothing but the edges an explainer finds heavy.
+    """A graph classifier that, when tested, reads only the top edges of an explainer.
 
     base : the classifier, trained on whole graphs; explainer : fitted on it and the training graphs; share :
-    of the edges that it reads, the heaviest.
+    of the edges that it reads, the top ones.
     """
 
     def __init__(self, base: Any, explainer: Explainer, share: float = 0.5) -> None:
