@@ -82,16 +82,16 @@ def load_cohort(
     extract : RoiSeries, default=None
         Extracts ROI series from scans of derivatives; ``extract.transform(paths)`` must return a cohort.
     entities : dict, default=None
-        BIDS entities of the scans of derivatives to read, for instance ``{"task": "rest", "space": "MNI152Lin"}``.
+        BIDS entities of the scans to read, for instance ``{"task": "rest", "space": "MNI152Lin"}``.
     n_jobs : int, default=None
         Number of files read at once; by default the number of processors.
     verbose : int, default=0
         1 shows a progress bar.
     **checks : str or int
         What to do about bad data: the options of `check_cohort`, most of them "raise" by default, and two
-        more, each "raise" or "drop_subject": ``missing`` (ids of the table without a file, or files without a line
-        in the table) and ``mixed_rois`` (files with another number of ROIs than the others, or other names
-        in their headers). ROIs whose headers have the same names in another order are reordered.
+        more, each "raise" or "drop_subject": ``missing`` (ids of the table without a file, or files without a
+        line in the table) and ``mixed_rois`` (files with another number of ROIs than the others, or other
+        names in their headers). ROIs whose headers have the same names in another order are reordered.
 
     Returns
     -------
