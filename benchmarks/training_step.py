@@ -2,7 +2,8 @@
 
 Then the plain step against the same step with special code in it, see ``SPECIAL``. The networks are written
 in plain tensors; special code may take their place where it earns a tenth of a step. Plain / special, one
-thread, 32 graphs, quartiles of 10 to 80 steps on a busy machine (two runs of the same code differ by 0.04):
+thread, 32 graphs, over several runs of 10 to 80 steps on a busy machine, where the same code twice gave 1.00
+to 1.04:
 
 =======================================================  ============  ============
 special code                                             brains        BA-2Motifs
@@ -19,7 +20,7 @@ latents decoded in two pieces, only one with a gradient  0.97
 None is kept: the first two are near a tenth on brains and earn nothing on motifs; a
 ``torch.autograd.Function`` cannot be stacked over networks without rules of its own, and remembered edges
 tie a batch to its set. These two can be measured here again. All of them together, with updates in place:
-1.37 on brains, 1.15 on other graphs of 116 nodes, 1.04 on BA-2Motifs.
+1.32 to 1.40 on brains, 1.14 to 1.18 on other graphs of 116 nodes, 1.00 to 1.04 on BA-2Motifs.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from cignn.evaluation import explanation_accuracy, explanation_roc_auc
 from cignn.explainers import make_explainer
 from cignn.report import draw_explanation_curves
 
-graphs = make_ba2motifs(300, random_state=0)
+graphs = make_ba2motifs(500, random_state=0)
 train, test = train_test_split(range(len(graphs)), stratify=graphs.y, random_state=0)
 gin = make_estimator("gin", epochs=40, random_state=0).fit(graphs[train])
 ci_gnn = make_estimator("ci-gnn", epochs=40, random_state=0).fit(graphs[train])

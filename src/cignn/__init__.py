@@ -1,6 +1,7 @@
 """Graph classifiers that show which edges made the decision.
 
-Research software: it says "causality-inspired" and is not a medical device.
+Research software. It implements a "causality-inspired" method, does not prove causes, and is not a medical
+device.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ def some_processes(jobs: int) -> int:
 Study = Annotated[
     Path,
     typer.Argument(
-        help="Folder with participants.tsv and series/ or matrices/, an .npz, or a TU folder.", metavar="DATA"
+        help="Folder with participants.tsv and series/ or matrices/, an .npz, or TU-format graphs.",
+        metavar="DATA",
     ),
 ]
 Subjects = Annotated[
@@ -138,7 +139,7 @@ Load = Annotated[
     list[str] | None,
     typer.Option(
         "--load",
-        help="Option of the loader, such as constant_rois=zero or duplicates=keep_first. Repeatable.",
+        help="Option of load_cohort or another loader, such as duplicates=keep. Repeatable.",
         rich_help_panel=DATA,
         metavar="NAME=VALUE",
         callback=with_table("load"),
@@ -218,7 +219,7 @@ MethodName = Annotated[
 Preset = Annotated[
     str | None,
     typer.Option(
-        help="Settings of ci-gnn: auto, motif, connectome or paper.", rich_help_panel=MODEL, metavar="NAME"
+        help="Preset of ci-gnn: auto, motif, connectome or paper.", rich_help_panel=MODEL, metavar="NAME"
     ),
 ]
 Epochs = Annotated[
@@ -234,7 +235,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Set any parameter of the method. Repeatable.",
+        help="Set a parameter of the method, such as dropout=0.3. Repeatable.",
         rich_help_panel=MODEL,
         metavar="NAME=VALUE",
         callback=with_table("set"),

@@ -26,10 +26,10 @@ def make_connectome_pipeline(
     density: float | None = None,
     graphs: ConnectomeGraphs | None = None,
 ) -> Pipeline:
-    """Put connectivity, harmonisation and graphs before a classifier.
+    """Make a pipeline that computes connectivity, harmonises sites, makes graphs and classifies them.
 
-    Every step is fitted by ``fit``, so within cross-validation on training subjects alone. A cohort of
-    ready matrices passes through ``Connectivity()`` unchanged.
+    Every step is fitted by ``fit``, so cross-validation fits it on the training subjects only. A cohort that
+    holds connectivity matrices passes through ``Connectivity()`` unchanged.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ def make_connectome_pipeline(
     connectivity : str or Connectivity, default="correlation"
         Kind of connectivity, or the step itself.
     combat : bool or ComBat, default=False
-        Whether to take site effects out. True stands for ``ComBat()``.
+        Whether to remove site effects with ComBat. True stands for ``ComBat()``.
     density : float, default=None
-        Share of all connections that become edges, in (0, 1]. None keeps them all.
+        Share of the strongest connections of each subject that become edges, in (0, 1]. None keeps all.
     graphs : ConnectomeGraphs, default=None
-        The step that makes graphs, in place of ``density``.
+        The step that makes graphs; give either this or ``density``.
 
     Returns
     -------

@@ -60,9 +60,9 @@ class Cohort:
     """Subjects with ROI series or connectivity matrices, labels, sites and covariates.
 
     ``cohort[3]`` is one `Subject`; ``cohort[mask]``, ``cohort[[0, 2]]`` and ``cohort[:10]`` are cohorts, so
-    scikit-learn's splitters, searches and pipelines work on it. A selection shares its series with the
-    whole. Only shapes are checked here; `check_cohort` looks at the content. Series and matrices are kept as
-    float32, series stacked in one array.
+    scikit-learn's splitters, searches and pipelines work on it. A selection does not copy the series. Only
+    shapes are checked here; `check_cohort` checks the values. Data are stored as float32. In shapes, n is the
+    number of subjects (of scans, if subjects have several), R the number of ROIs and t of time points.
 
     Parameters
     ----------
@@ -71,33 +71,33 @@ class Cohort:
     matrices : array-like of shape (n, R, R), default=None
         Connectivity matrices. Values on the diagonal that are not finite become 0.
     y : array-like of shape (n,), default=None
-        Labels, numbers or words.
+        Class labels, numbers or strings.
     sites : array-like of shape (n,), default=None
         Where each subject was scanned. None or NaN among them becomes "n/a".
     subjects : array-like of shape (n,), default=None
-        Ids; by default "sub-0001", "sub-0002" and so on.
+        Ids of the subjects; by default "sub-0001", "sub-0002" and so on. Scans of one subject share an id.
     covariates : DataFrame or dict of columns with n rows, default=None
-        For instance "age", "sex" and "mean_fd".
+        For instance "age", "sex" and "mean_fd" (mean framewise displacement, a measure of head motion).
     roi_names : sequence of R str, default=None
         Names of the ROIs; by default the atlas's, or "ROI-001", "ROI-002" and so on.
     atlas : Atlas, default=None
-        Names, coordinates and systems of the R regions, in their order or with their names.
+        Names, coordinates and functional systems of the R regions, in the same order or with the same names.
     edge_truth : array-like of shape (R, R), default=None
-        True for edges that are known to make the class.
+        True for connections that are known to differ between the classes, as in simulated cohorts.
     site_truth : array-like of shape (R, R), default=None
-        True for edges that are known to differ between sites.
+        True for connections that are known to differ between sites.
     zeros_mean_absent : bool, default=False
-        Whether a series of zeros is a region that was not measured and gets no connections. Otherwise
-        `cignn.connectome.Connectivity` refuses it.
+        Whether a series of zeros means that the region was not measured; it then gets no connections.
+        Otherwise `cignn.connectome.Connectivity` raises an error.
     exclusions : DataFrame, default=None
-        Who was left out of the cohort; see ``Attributes``.
+        Subjects and ROIs left out of the cohort; see ``Attributes``.
 
     Attributes
     ----------
     exclusions : DataFrame
         Subjects and ROIs that loaders and `check_cohort` left out, one row each: "subject" (its id; "" for
-        a ROI), "roi" (its name; "" for a subject), "reason" (the option that left it out) and "detail" (why,
-        in words). Empty where nothing was left out. A selection of the cohort keeps the table.
+        a ROI), "roi" (its name; "" for a subject), "reason" (the option that left it out) and "detail" (a
+        description). A selection of the cohort keeps the table.
 
     Examples
     --------

@@ -44,21 +44,21 @@ def load_cohort(
     verbose: int = 0,
     **checks: Any,
 ) -> Cohort:
-    """Load a cohort from disk and look for what is wrong with it.
+    """Load a cohort from disk and check it.
 
     ``path`` is one of
 
-    - a folder with ``participants.tsv`` (columns ``participant_id``, ``label`` and, where known, ``site``,
+    - a folder with ``participants.tsv`` (columns ``participant_id``, ``label`` and optionally ``site``,
       ``age``, ``sex``, ``mean_fd``, …) and a folder ``series/`` (time points × ROIs) or ``matrices/`` (ROIs ×
-      ROIs) with one file per subject: .1D, .csv, .tsv, .txt, .npy or .mat, named by the id, with or without
-      ``sub-`` in front and more behind an underscore (``sub-001_task-rest.csv``); with
-      ``duplicates="keep"`` several files or lines of an id are scans of one subject, told apart by columns
-      ``session`` and ``run`` and names as ``sub-001_ses-2_run-1.csv``;
+      ROIs) with one file per subject: .1D, .csv, .tsv, .txt, .npy or .mat. File names begin with the id, with
+      or without ``sub-``; anything may follow an underscore (``sub-001_task-rest.csv``). If subjects have
+      several scans, pass ``duplicates="keep"``: files or lines with the same id are scans of one subject,
+      told apart by the columns ``session`` and ``run`` and by names such as ``sub-001_ses-2_run-1.csv``;
     - an .npz file with ``series`` (all time points, R) and ``lengths`` (n,), or ``series`` (n, t, R), or
-      ``matrices`` (n, R, R), with ``label`` and optional ``site``, ``subject``, ``roi``: what `Cohort.save`
-      writes, and what it wrote comes back unchecked unless one of ``checks`` is given;
-    - a BIDS-derivatives folder as fMRIPrep leaves it, together with ``extract=RoiSeries(atlas=…)`` of
-      `cignn.connectome`, which makes series of its scans.
+      ``matrices`` (n, R, R), with ``label`` and optional ``site``, ``subject``, ``roi``. `Cohort.save` writes
+      such files; they are not checked again unless one of ``checks`` is given;
+    - a BIDS-derivatives folder written by fMRIPrep, together with ``extract=RoiSeries(atlas=…)`` of
+      `cignn.connectome`, which extracts ROI series from the scans.
 
     Parameters
     ----------
@@ -67,39 +67,39 @@ def load_cohort(
     label : str or None, default="label"
         Column (array of the .npz) with the labels; None for a cohort without labels.
     data : {"series", "matrices"}, default=None
-        Which of the two to read where there are both.
+        Which of the two to read if the folder has both.
     participants : str, Path or DataFrame, default=None
-        Another table of participants. By default the folder's own; for derivatives also that of the folders
-        above, where BIDS places it.
+        Table of participants. By default the one in the folder; for derivatives also in the folders above,
+        where BIDS puts it.
     atlas : Atlas, default=None
         Names, coordinates and systems of the ROIs. By default names come from the files' headers.
     n_rois : int, default=None
-        Number of ROIs each file must have. By default the atlas's number, else what most files have.
+        Number of ROIs each file must have. By default that of the atlas, else that of most files.
     transpose : bool, default=False
-        Whether the files hold ROIs × time points.
+        Whether the files hold ROIs × time points instead of time points × ROIs.
     extract : RoiSeries, default=None
-        Makes series of the scans of derivatives: ``extract.transform(paths)`` returns a cohort.
+        Extracts ROI series from scans of derivatives; ``extract.transform(paths)`` must return a cohort.
     entities : dict, default=None
-        Which scans of derivatives to take, for instance ``{"task": "rest", "space": "MNI152Lin"}``.
+        BIDS entities of the scans to read, for instance ``{"task": "rest", "space": "MNI152Lin"}``.
     n_jobs : int, default=None
-        Number of files read at once; by default as many as there are processors.
+        Number of files read at once; by default the number of processors.
     verbose : int, default=0
         1 shows a progress bar.
     **checks : str or int
-        What to do about bad subjects, "raise" by default: the options of `check_cohort`, and two for files,
-        each "raise" or "drop_subject": ``missing`` (ids of the table without a file, or files without a line
-        in the table) and ``mixed_rois`` (files with another number of ROIs than the others, or other names
-        in their headers). Headers with the same names in another order are brought into one order.
+        What to do about bad data: the options of `check_cohort`, most of them "raise" by default, and two
+        more, each "raise" or "drop_subject": ``missing`` (ids of the table without a file, or files without a
+        line in the table) and ``mixed_rois`` (files with another number of ROIs than the others, or other
+        names in their headers). ROIs whose headers have the same names in another order are reordered.
 
     Returns
     -------
     Cohort
-        The subjects in the order of the table; ``exclusions`` says who was left out.
+        The subjects in the order of the table. ``exclusions`` lists those left out.
 
     Raises
     ------
     DataError
-        Where the content is refused, with the option that helps.
+        If the data have problems; the message names the options that deal with them.
 
     Examples
     --------

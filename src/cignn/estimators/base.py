@@ -126,8 +126,9 @@ class NeuralGraphClassifier(GraphClassifier):
         y : array-like of shape (n_graphs,), default=None
             Labels; those of `X` by default.
         eval_set : GraphSet or tuple of GraphSet and labels, default=None
-            Graphs on which the epoch is chosen. By default a share ``validation_fraction`` of `X` is set
-            aside, stratified by label; graphs of one subject (``meta["subject"]``) stay together.
+            Validation graphs, on which the best epoch is chosen. By default a share ``validation_fraction``
+            of `X` is set aside, stratified by label; the graphs of a subject (``meta["subject"]``) stay
+            together.
 
         Returns
         -------
@@ -306,7 +307,7 @@ class NeuralGraphClassifier(GraphClassifier):
         Parameters
         ----------
         X : GraphSet
-            Graphs with the node features, and nodes where these are aligned, of the training graphs.
+            Graphs with the same node features as the training graphs and, if aligned, the same nodes.
 
         Returns
         -------
@@ -399,7 +400,7 @@ class ExplainingClassifier(NeuralGraphClassifier):
         Parameters
         ----------
         X : GraphSet
-            Graphs with the node features, and nodes where these are aligned, of the training graphs.
+            Graphs with the same node features as the training graphs and, if aligned, the same nodes.
 
         Returns
         -------

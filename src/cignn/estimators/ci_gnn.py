@@ -75,31 +75,31 @@ ARCHITECTURE = (  # the settings the network itself is made of
 
 
 class CIGNNClassifier(ExplainingClassifier):
-    """Classify graphs and show which edges made the decision.
+    """Classify graphs and show which edges made the decision, by CI-GNN.
 
     Parameters
     ----------
     preset : {"auto", "motif", "connectome", "paper"}, default="auto"
-        Named choice of all settings. "connectome" is for aligned graphs, in which node i is the same region
-        each time, "motif" for all others; "auto" picks one of these two. "paper" has the paper's sizes,
-        stages and soft mask.
+        Named set of values for all settings. "connectome" is for aligned graphs, in which node i is the same
+        region in every graph; "motif" is for all others; "auto" picks one of these two. "paper" follows Zheng
+        et al. (2024): their layer sizes, two training stages and soft mask.
     settings : CIGNNSettings, mapping or None, default=None
         Settings that replace those of the preset, such as ``{"dropout": 0.3}``; see `CIGNNSettings`. In a
         grid search they are named ``settings__dropout``.
     epochs : int or "auto", default="auto"
-        Epochs of all stages. "auto" is 60 for "connectome", 450 for "paper" and, for "motif", as many as
-        make about 3000 gradient steps, but at least 60 and at most 200.
+        Number of training epochs, over all stages. "auto" is 60 for "connectome", 450 for "paper"
+        and, for "motif", enough for about 3000 gradient steps, but at least 60 and at most 200.
     n_estimators : int or "auto", default="auto"
-        Networks trained, whose probabilities and edge weights are averaged. "auto" is 5 for "connectome" and
-        1 otherwise. Each has validation graphs of its own unless ``fit`` is given an ``eval_set``.
+        Number of networks in the ensemble. Their probabilities and edge weights are averaged. "auto" is 5 for
+        "connectome" and 1 otherwise. Each has its own validation graphs unless ``fit`` gets an ``eval_set``.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes by label.
+        Weight of each class in the loss, by label.
     validation_fraction : float, default=0.1
-        Share of the graphs set aside in ``fit`` to choose the epoch.
+        Share of the training graphs set aside in ``fit``. The epoch that is best on them is kept.
     checkpoint : str, Path or None, default=None
-        File written after every epoch, from which a killed ``fit`` goes on.
+        File written after every epoch. An interrupted ``fit`` resumes from it.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to train; "auto" is CUDA where there is one.
+        Where to train; "auto" uses CUDA if it is available.
     verbose : int, default=0
         Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
@@ -108,15 +108,15 @@ class CIGNNClassifier(ExplainingClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels.
+        The class labels.
     settings_ : dict
-        Every setting as it was used, and the ``preset`` that was picked.
+        The settings used, with the ``preset`` that was picked.
     network_ : cignn.nn.CIGNN
         The trained network, or an ensemble of them.
     history_ : DataFrame
-        One row per epoch: every named loss, HSIC(α, β) and the validation scores.
+        One row per epoch: every loss term, the dependence of α and β (HSIC) and the validation scores.
     best_epoch_ : int or list of int
-        The epoch kept, of each network.
+        The epoch that was kept; one per network in an ensemble.
 
     Examples
     --------
@@ -194,12 +194,12 @@ class CIGNNClassifier(ExplainingClassifier):
         return self
 
     def resolved_defaults(self) -> dict[str, Any]:
-        """Return what is left to the preset and to "auto".
+        """Return the values that the preset and "auto" stand for.
 
         Returns
         -------
         dict of str to dict
-            Values by preset, of both where the data will decide between them.
+            Values by preset. Both presets are listed if "auto" will choose between them in ``fit``.
         """
         params = self.get_params(deep=False)
         given = {name for name in ("epochs", "n_estimators") if not is_auto(params[name])}

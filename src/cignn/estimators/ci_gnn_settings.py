@@ -25,88 +25,95 @@ UNSET: Any = _Unset.PRESET
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class CIGNNSettings(Mapping[str, Any]):
-    """Architecture and training of CI-GNN: what replaces the values of a preset.
+    """Settings of CI-GNN's architecture and training, which replace those of a preset.
 
     A setting that is not given has the value of the preset that `CIGNNClassifier` uses. Each entry below
-    names the value of the preset "motif" and, in brackets, those of "connectome" and "paper" that differ.
-    As a mapping it holds the settings that are given.
+    gives the default of the preset "motif" and, in parentheses, those of "connectome" and "paper" where they
+    differ. The object is a mapping of the settings that are given.
+
+    The encoder computes latent variables α ("causal") and β (the rest) for every node. From α comes the
+    probability of every edge, the mask. The base classifier reads the subgraph, that is the graph weighted by
+    the mask. The price is a penalty on edges in the subgraph.
 
     Parameters
     ----------
     encoder : {"gcn", "gin", "gat"}, default="gin" (paper: "gcn")
-        Layers of the encoder.
+        Kind of layers of the encoder.
     encoder_hidden : sequence of int, default=(64, 64) (connectome: (32,), paper: (128,))
-        Widths of the encoder's layers before the latent variables.
+        Widths of the encoder's hidden layers.
     encoder_activation : {"relu", "sigmoid"}, default="relu" (paper: "sigmoid")
-        Activation of the encoder.
+        Activation function of the encoder.
     encoder_density : float, "auto" or None, default="auto" (paper: None)
-        Share of strongest edges that the encoder reads. None is all, "auto" a tenth of aligned graphs and all
-        of others: on a complete graph all nodes would get nearly the same embedding.
+        Share of the strongest edges that the encoder reads. None reads all edges. "auto" is 0.1 for aligned
+        graphs, because in a complete graph all nodes would get nearly the same embedding, and all for others.
     n_causal : int, default=56 (connectome: 128)
-        Dimensions K of the causal latent variables α.
+        Number K of causal latent variables α of a node.
     n_noncausal : int, default=8
-        Dimensions L of the other latent variables β.
+        Number L of other latent variables β of a node.
     initial_noise : float, default=1.0 (connectome: 0.02)
         Standard deviation of α and β before training.
     node_vectors : bool, default=False (connectome: True)
-        Whether each node of aligned graphs has a learned vector that is added to its latent variables.
+        Whether to add a learned vector for each node to its latent variables; for aligned graphs.
     separate_products : bool, default=True (paper: False)
-        Whether the reconstructed graph and the subgraph have projections of their own, or share one inner
-        product.
+        Whether the mask and the autoencoder's reconstruction use two separate projections of the latent
+        variables, or plain inner products of them.
     mask : {"stochastic", "soft"}, default="stochastic" (paper: "soft")
-        How edges are left out in training: drawn at random, or weighted.
+        "stochastic" draws the edges of the subgraph at random while training; "soft" multiplies edges by
+        their probabilities.
     temperature : float, default=1.0
-        Temperature of the edge draws of the stochastic mask.
+        Temperature of the random draws of the stochastic mask.
     keep : float, default=0.1 (connectome: 0.2, paper: 0.5)
-        Share r of edges that the subgraph may keep free of charge.
+        Share r of edges that the subgraph may keep without a price.
     keep_anneal : float, default=0.6 (connectome: 0.0)
-        Share of the classification stage in which the free share falls from 0.9 to `keep`.
+        Share of the classification stage during which r falls from 0.9 to `keep`.
     sparsity_weight : float, default=0.3 (connectome: 1.0, paper: 1.0)
-        Weight of the price of further edges.
+        Weight of the price in the loss.
     pricing : {"explained", "fixed"}, default="explained" (connectome: "fixed")
-        Whether the price grows with what the subgraphs explain of the labels, or is fixed.
+        "explained" raises the price as the subgraphs predict the labels better; "fixed" applies it in full
+        from the start.
     rest_weight : float, default=1.0 (connectome: 0.0, paper: 0.0)
-        Weight of the demand that the edges left out tell nothing about the class.
+        Weight of the loss term that asks that the edges left out do not predict the class.
     classifier : {"gcn", "gin", "gat"}, default="gin"
-        Layers of the base classifier; not used by the readout "edges".
+        Kind of layers of the base classifier; not used if the readout is "edges".
     classifier_hidden : sequence of int, default=(64, 64, 64) (paper: (128, 128, 128))
-        Widths of the base classifier's layers.
+        Widths of the base classifier's hidden layers.
     readout : {"sum", "mean", "max", "edges"}, default="sum" (connectome: "edges")
-        How a graph is read. "edges" is for aligned graphs: a perceptron reads the masked edges themselves.
+        How nodes are pooled into one vector. "edges", for aligned graphs, uses no nodes: a multilayer
+        perceptron reads the masked edge weights.
     head_hidden : sequence of int, default=(64, 32) (connectome: (64,))
-        Widths of the layers behind the readout.
+        Widths of the hidden layers after the readout.
     dropout : float, default=0.5 (connectome: 0.8)
-        Dropout in these layers.
+        Dropout probability in the layers of `head_hidden`.
     generative_epochs : int, default=0 (paper: 150)
-        Epochs E_GC of the generative stage, which trains the autoencoder alone; counted in `epochs`.
+        Number of epochs E_GC of the first stage, which trains the autoencoder only; they count in ``epochs``.
     train_encoder : bool, default=True (paper: False)
-        Whether the classification stage trains the encoder too.
+        Whether the classification stage also trains the encoder.
     reconstruction : float, default=0.1 (paper: 0.0)
-        Weight of the autoencoder's terms in the classification stage.
+        Weight of the autoencoder's loss in the classification stage.
     causal_weight : float, default=0.001
-        Weight λ of the causal terms.
+        Weight λ of the causal terms, `causal_effect` and `independence`, in the loss.
     causal_effect : {"cmi", "cmi_prediction", "mi", None}, default="cmi"
-        Causal effect that is maximised: I(α; Y | β), I(α; Ŷ | β), I(α; Y) or none.
+        Information that is maximised: I(α; Y | β), I(α; Ŷ | β), I(α; Y) or none.
     independence : bool, default=True
         Whether I(α; β) is minimised.
     renyi_order : float, default=1.01
-        Order of the Rényi entropies, positive and not 1.
+        Order of the Rényi entropies; positive and not 1.
     learning_rate : float, default=0.001 (connectome: 0.0003)
         Learning rate of Adam.
     mask_lr_factor : float, default=1.0 (connectome: 30.0)
-        How many times faster the subgraph and the node vectors learn.
+        Factor by which the learning rate of the mask and of the node vectors is larger.
     weight_decay : float, default=0.0 (paper: 0.0005)
         Weight decay of Adam.
     batch_size : int, default=32
-        Graphs in a gradient step.
+        Number of graphs in a gradient step.
     ema_decay : float, default=0.99 (paper: 0.0)
-        Decay per step of the running average of the weights, which is what is validated and kept; 0 keeps the
-        weights themselves.
+        Decay per step of the exponential moving average of the network's weights. The average is validated
+        and kept; 0 turns averaging off.
     choose_by : {"accuracy", "loss"}, default="accuracy" (connectome: "loss")
-        How the epoch is chosen on validation graphs: by accuracy and then by cross-entropy plus price, or by
-        the latter alone.
+        How the best epoch is chosen on validation graphs. "accuracy": by accuracy, ties by "loss"; "loss": by
+        cross-entropy plus price.
     patience : int or None, default=None (connectome: 8)
-        Epochs without a better one after which training ends; None for never.
+        Number of epochs without improvement after which training stops; None never stops early.
 
     See Also
     --------

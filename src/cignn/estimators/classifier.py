@@ -160,7 +160,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : GraphSet
-            Graphs with the node features, and nodes where these are aligned, of the training graphs.
+            Graphs with the same node features as the training graphs and, if aligned, the same nodes.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : GraphSet
-            Graphs with the node features, and nodes where these are aligned, of the training graphs.
+            Graphs with the same node features as the training graphs and, if aligned, the same nodes.
 
         Returns
         -------
@@ -204,19 +204,19 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         float
-            Share of graphs whose label is predicted.
+            Share of graphs whose label is predicted correctly.
         """
         self._check_is_fitted()
         graphs, labels = labelled(X, y)
         return float(accuracy_score(labels, self.predict(graphs), sample_weight=sample_weight))
 
     def trained_on(self, X: GraphSet) -> np.ndarray:
-        """Tell which graphs ``fit`` has seen, for training or for choosing the epoch.
+        """Return which graphs ``fit`` has seen, as training or validation graphs.
 
         Parameters
         ----------
         X : GraphSet
-            Graphs, which are recognised by their data alone.
+            Graphs to look up; they are recognised by their data.
 
         Returns
         -------
@@ -253,15 +253,15 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     def save(self, path: str | Path, notes: Mapping[str, str] | None = None) -> None:
         """Write the fitted model into a folder; nothing in it is pickled.
 
-        An older model in the folder is replaced as a whole: killed at any moment, the folder holds the old
-        model or the new one.
+        A model that is already in the folder is replaced. If the process is killed meanwhile, the folder
+        holds the complete old model or the complete new one.
 
         Parameters
         ----------
         path : str or Path
             The folder; made if missing.
         notes : mapping of str to str, default=None
-            Text to keep beside the model, as ``{"settings.toml": text}``.
+            Text files to save with the model, by name: ``{"settings.toml": text}``.
         """
         self._check_is_fitted()
         write_folder(path, self._config(), self._files(), notes)

@@ -35,14 +35,14 @@ from cignn.graphs import GraphSet
 
 
 class CohortClassifier(Pipeline):
-    """A scikit-learn pipeline whose X is a `Cohort`, which explains its decisions and can be saved.
+    """A scikit-learn pipeline for a `Cohort` that can explain its decisions and be saved.
 
-    The steps are those of `make_connectome_pipeline`; `CohortClassifier.make` calls it.
+    `CohortClassifier.make` builds it with the steps of `make_connectome_pipeline`.
 
     Parameters
     ----------
     steps : list of (str, estimator)
-        `Connectivity`, perhaps `ComBat`, `ConnectomeGraphs` and a classifier of graphs.
+        `Connectivity`, optionally `ComBat`, `ConnectomeGraphs` and a classifier of graphs.
     transform_input : list of str, default=None
         See ``sklearn.pipeline.Pipeline``.
     memory : str or object, default=None
@@ -55,7 +55,7 @@ class CohortClassifier(Pipeline):
     classifier_ : GraphClassifier
         The fitted classifier of graphs.
     subjects_ : ndarray of shape (n,) or None
-        Digests of the data of the subjects it was trained on; their names are not kept.
+        Hashes of the data of the training subjects; their ids are not kept.
 
     Examples
     --------

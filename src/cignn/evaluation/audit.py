@@ -42,24 +42,24 @@ def audit(
     near_identical: float = NEAR_IDENTICAL,
     covariates: Sequence[str] = COVARIATES,
 ) -> Audit:
-    """Look for what would make scores on a cohort misleading.
+    """Check a cohort for confounds and duplicates that would make scores misleading.
 
-    A subject with several scans counts once, also in the probes. A probe is flagged when its cross-validated
-    score is both large and three standard errors above chance, so a clean cohort passes. 1100 subjects with
-    116 ROIs take a few seconds.
+    Examples are a site or head motion that predicts the label, and the same scan under two ids. A finding
+    such as "site → label" says how well one thing predicts another in cross-validation. It is flagged if the
+    score is both large and three standard errors above chance. A subject with several scans counts once.
 
     Parameters
     ----------
     cohort : Cohort
-        Subjects with series or matrices; labels, sites and covariates are looked at where it has them.
+        Subjects with series or matrices. Labels, sites and covariates are checked if it has them.
     split : Split, tuple of arrays, sequence of these, or None, default=None
         One split as (train, test) or (train, validation, test), each indices or a mask, or several such
         splits. No subject, by name or by near-identical data, may be on both sides.
     near_identical : float, default=0.7
-        Correlation of two subjects' connectivity from which they count as the same scan. The cohort's mean
-        and leading patterns are taken off before, so that strangers are near 0.
+        Two subjects whose connectivity correlates at least this much count as the same scan. The cohort's
+        mean and leading principal components are removed before, so that different subjects are near 0.
     covariates : sequence of str, default=("age", "sex", "mean_fd")
-        Columns of ``cohort.covariates`` whose power over the label is measured.
+        Columns of ``cohort.covariates`` that are tested as predictors of the label.
 
     Returns
     -------

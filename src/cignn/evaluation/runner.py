@@ -77,57 +77,59 @@ def evaluate(
     retry_failed: bool = False,
     verbose: int = 1,
 ) -> pd.DataFrame:
-    """Score methods on data by an honest protocol.
+    """Train and score methods by hold-out or cross-validation, without leakage of test data.
 
-    Every step of a method is fitted inside the fold, the epoch is chosen on validation data, settings on
-    inner splits. The test part is scored once: its labels are taken off before a method sees it.
+    Every step of a method is fitted inside the fold. The epoch is chosen on validation data, and parameters
+    are searched on inner splits. Test labels are removed before a method sees the test part, which is scored
+    once. A task is one method on one data set, split and seed.
 
     Parameters
     ----------
     methods : str, sequence of str, or mapping
-        Names of `make_estimator`; or a mapping of names to settings (``{"gin": {"epochs": 50}}``, under a
-        name of your own ``{"short": {"method": "gin", "epochs": 50}}``) or to estimators and pipelines. Every
-        ``random_state`` in them is set to the seed.
+        Names known to `make_estimator`; or a mapping of names to parameters (``{"gin": {"epochs": 50}}`` or,
+        with a name of your own, ``{"short": {"method": "gin", "epochs": 50}}``) or to estimators and
+        pipelines. Every ``random_state`` in them is set to the seed.
     data : GraphSet, Cohort, or mapping of names to them
-        A cohort reaches a classifier of graphs through `Connectivity` and `ConnectomeGraphs`; a pipeline is
-        used as it is.
+        For a classifier of graphs, a cohort is turned into graphs by `Connectivity` and `ConnectomeGraphs`. A
+        pipeline gets the cohort itself.
     protocol : {"holdout", "kfold", "loso"}, splitter, or sequence of Split, default="holdout"
         How the data are split: a name, a splitter such as ``KFold(n_splits=5)``, or splits of your own.
     seeds : int or iterable of int, default=1
-        Seeds, or how many (3 is 0, 1, 2). Each seed draws splits of its own and is every ``random_state``.
+        Seeds, or their number (3 means 0, 1, 2). Each seed draws its own splits.
     explainers : str, sequence of str, mapping, or None, default=None
-        Names of `make_explainer`, or a mapping of names to settings or explainers. They explain the test
-        graphs of every classifier they can.
+        Names known to `make_explainer`, or a mapping of names to parameters or explainers. They explain the
+        test graphs of every classifier that they support.
     search : mapping or None, default=None
-        Method → {parameter: values to try}, chosen on inner splits of what is not test data.
+        For each method a mapping of parameters to values to try, such as ``{"lasso": {"C": [0.1, 1.0]}}``.
+        The best are chosen on inner splits of the training and validation parts.
     search_metric : str, default="accuracy"
-        Metric by which settings are chosen: the highest, of "calibration_error" the lowest.
+        Metric by which parameters are chosen: the highest is best, for "calibration_error" the lowest.
     positive : object, default=None
-        The class, of two, that sensitivity, specificity and F1 are of; by default the second in sorted order
-        (1 of 0 and 1, but TD of ASD and TD). Another one than before trains nothing anew: scores come from
-        the predictions in the store.
+        The positive class, of two, for sensitivity, specificity and F1. By default the second in sorted
+        order: 1 for 0 and 1, but TD for ASD and TD. After a change, stored predictions are scored again
+        without training.
     store : Store, str, Path or None, default=None
-        Folder or `Store` in which finished tasks are kept. What is there already is not done again, so a
-        killed run goes on from there.
+        Folder or `Store` in which finished tasks are kept. Tasks that are there already are not repeated, so
+        an interrupted run resumes.
     n_jobs : int, default=1
         Number of processes; -1 for all cores.
     scheduler : str or None, default=None
         Address of a Dask cluster to use instead of processes, "tcp://…" or "tls://…".
     threads : int, default=1
-        Threads of torch and linear algebra in each process; figures may differ in the last digits with it.
+        Number of threads of torch and linear algebra in each process. Scores may differ in the last digits.
     retry_failed : bool, default=False
-        Whether to do tasks again whose failure is in the store.
+        Whether to repeat tasks that failed in an earlier run with the same store.
     verbose : int, default=1
-        0 for no progress bar and no `audit` of cohorts, whose serious findings are told before the run.
+        1 shows a progress bar and, before the run, problems that the `audit` of each cohort finds.
 
     Returns
     -------
     DataFrame
         One row per task and metric: method, data, protocol, split, seed, explainer ("" for scores of the
-        classifier), metric, value, positive (the class that counts as positive, None of more than two),
-        n_train, n_validation, n_test (scans), error, settings_digest (a word for the settings) and key (of
-        the task). A task that failed has one row with the metric "error". Predictions, times and memory are
-        in the store under the same keys: `Store.predictions`, `Store.tasks`.
+        classifier), metric, value, positive (the positive class; None if there are more than two classes),
+        n_train, n_validation, n_test (numbers of scans), error, settings_digest (a hash of the settings) and
+        key (of the task). A task that failed has one row with the metric "error". Predictions, times
+        and memory are in the store under the same keys: `Store.predictions`, `Store.tasks`.
 
     Examples
     --------

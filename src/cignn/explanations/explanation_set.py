@@ -43,11 +43,11 @@ class Explanations:
     graphs : GraphSet
         The graphs explained.
     edge_weights : sequence of arrays of shape (e,)
-        One array per graph, aligned with ``graphs.edges(i)``, with weights in [0, 1].
+        One array per graph with a weight in [0, 1] for each edge, in the order of ``graphs.edges(i)``.
     predictions : array of shape (g,), default=None
-        The class each explanation is for.
+        The predicted class that each explanation explains.
     connectivity : array of shape (g, n, n), default=None
-        What tables show as the connectivity of edges. By default the graphs' own weights.
+        Connectivity to show in tables of edges. By default the edge weights of the graphs.
 
     Examples
     --------
@@ -121,15 +121,15 @@ class Explanations:
         )
 
     def with_connectivity(self, connectivity: np.ndarray | None) -> Explanations:
-        """Return the same explanations with other values as the connectivity of edges in tables.
+        """Return the same explanations with other connectivity values in tables of edges.
 
-        For graphs whose own weights are not connectivity: those of the tangent space are distances from the
-        group's mean, and their mean over the group is 0 by construction.
+        This is for graphs whose edge weights are not connectivity. In tangent space they are distances from
+        the group's mean, so their mean over the group is 0 by construction.
 
         Parameters
         ----------
         connectivity : array of shape (g, n, n) or None
-            The values; None for the graphs' own weights.
+            The values; None for the edge weights of the graphs.
 
         Returns
         -------
@@ -218,12 +218,12 @@ class Explanations:
         return AlignedWeights(np.stack([rows, columns], 1)[used], weights[:, used], present[:, used])
 
     def mean(self) -> Explanation:
-        """Return the group's explanation: the mean weight of every edge of an aligned set.
+        """Return the explanation of the group: the mean weight of every edge over aligned graphs.
 
         Returns
         -------
         Explanation
-            Graphs without an edge count as weight 0; its connectivity is the mean over graphs that have it.
+            In graphs that lack an edge its weight counts as 0; connectivity is averaged over the others.
         """
         edges, weights, present = self.aligned_weights("a group mean")
         connectivity = None
@@ -235,7 +235,7 @@ class Explanations:
         return self._of(0, edges, weights.mean(0, dtype=np.float64).astype(np.float32), connectivity)
 
     def by_system(self) -> pd.DataFrame:
-        """Return the mean edge weight of the group within and between systems.
+        """Return the mean edge weight of the group within and between functional systems.
 
         Returns
         -------
@@ -259,10 +259,10 @@ class Explanations:
         Returns
         -------
         DataFrame
-            One row per edge, sorted by the size of t: both means (``weight``, ``other``), ``difference``,
+            One row per edge, sorted by absolute t: both means (``weight``, ``other``), ``difference``,
             Welch's ``t`` and its ``p``, which is not corrected for the number of edges. A difference below a
-            thousandth of the top edge's mean weight counts as none: its t is 0, its p is 1 and ``note`` is
-            "negligible", or "no difference between subjects" where the weight is the same for all.
+            thousandth of the top edge's mean weight is treated as zero: t is 0, p is 1 and ``note`` is
+            "negligible", or "no difference between subjects" if the weight is the same for all subjects.
         """
         edges, weights, _ = self.aligned_weights("a comparison")
         chosen = self._chosen(group)
@@ -301,8 +301,8 @@ class Explanations:
         Returns
         -------
         DataFrame
-            One row per edge, sorted by weight: ``weight``, ``group_mean``, ``group_std`` and ``z``, which is
-            NaN where the group does not vary by more than rounding (see `compare`).
+            One row per edge, sorted by weight: ``weight``, ``group_mean``, ``group_std`` and ``z``. z is NaN
+            for edges whose weight is practically the same in the whole group (see `compare`).
         """
         edges, weights, _ = self.aligned_weights("a comparison")
         i = range(len(self))[i]
