@@ -66,7 +66,7 @@ MUTANTS = [
     ),
     Mutant(
         "HSIC forgets the overall mean",
-        "information/independence.py",
+        "information/gram.py",
         "gram - rows - columns + rows.mean(-2, keepdim=True)",
         "gram - rows - columns",
         "information",
@@ -74,7 +74,7 @@ MUTANTS = [
     ),
     Mutant(
         "false pairs keep the true ones",
-        "information/independence.py",
+        "information/gram.py",
         "-torch.inf)",
         "0.0)",
         "sib_dir",

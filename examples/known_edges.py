@@ -3,7 +3,8 @@
 Every BA-2Motifs graph is a random tree with a motif attached to it. The motif, a five-cycle or a house, makes
 the class, so the edges of the motif are the right explanation. The ROC-AUC compares edge weights with this
 truth. Two trivial explanations stand beside CI-GNN's own: random weights, and weights by the degree of the
-nodes. A method that is not above them has explained nothing.
+nodes. A method that is not above them has explained nothing. One run says little: with 300 graphs instead of
+500, three seeds gave ROC-AUCs of 0.79, 0.98 and 0.99, all at an accuracy of 0.98 or more. Try several.
 """
 
 from sklearn.model_selection import train_test_split

@@ -12,8 +12,7 @@ from cignn import Cohort
 from cignn.datasets import load_abide, make_cohort
 from cignn.datasets.likeness import near_identical_pairs
 from cignn.evaluation import Audit, audit, evaluate
-from cignn.evaluation.findings import SEVERITIES, brief
-from cignn.evaluation.probes import coded, label_from
+from cignn.evaluation.probes import SEVERITIES, brief, coded, label_from
 
 pytestmark = pytest.mark.medium
 

@@ -18,10 +18,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cignn import Cohort, load_cohort, load_model, report
-from cignn._errors import Option
+from cignn._checks import Option
 from cignn.cli import app
-from cignn.cli.explain import draw, file_names
 from cignn.cli.options import as_flag
+from cignn.cli.predict import draw, file_names
 from cignn.cli.report import _evaluated
 from cignn.cli.settings import as_value, to_toml
 from cignn.datasets import DataError, aal116, make_ba2motifs, make_cohort
@@ -235,7 +235,7 @@ def test_tables_of_edges_show_correlations_where_a_model_sees_tangent_vectors(ca
     a, b = (int(one[end].split()[1]) for end in ("source", "target"))
     assert one["connectivity"] == pytest.approx(np.corrcoef(cohort.series[0].T)[a, b], abs=1e-4)
     assert call("report", "tangent_model", "--no-audit", "--json", "--out", "tangent.html").code == 0
-    assert "correlations are shown beside the weights" in words_of(here / "tangent.html")
+    assert "correlations are shown with the weights" in words_of(here / "tangent.html")
 
 
 def test_scans_of_a_subject_are_not_counted_as_subjects(call: Call, here: Path) -> None:

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from cignn import CohortClassifier, load_model, save_model
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, make_connectome_pipeline
-from cignn.connectome.saving import state_of, step_from
+from cignn.connectome.pipeline import state_of, step_from
 from cignn.datasets import Atlas, Cohort, make_cohort
 from cignn.datasets.cohort_repairs import take_rois
 from cignn.estimators import CIGNNClassifier, make_estimator

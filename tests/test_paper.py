@@ -21,10 +21,9 @@ from cignn.explainers import EXPLAINERS, make_explainer
 from cignn.paper import load_spec, names, reproduce
 from cignn.paper import measure as measuring
 from cignn.paper.data import SMOKE, SOURCES, SubgraphClassifier, few, load_sets
-from cignn.paper.engine import compare
+from cignn.paper.engine import compare, judge
 from cignn.paper.measure import MEASURES
 from cignn.paper.spec import MEASURED, Claim, parse_numbers, parse_spec
-from cignn.paper.tables import judge
 
 pytestmark = pytest.mark.medium
 

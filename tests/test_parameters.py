@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from cignn import Cohort, Explanations, GraphSet
-from cignn._checks import choice, jobs, number, shown, whole, widths
-from cignn._errors import DataError
+from cignn._checks import DataError, choice, jobs, number, shown, whole, widths
 from cignn._random import as_random_state
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, RoiSeries
 from cignn.datasets import make_ba2motifs, make_cohort

@@ -28,12 +28,11 @@ from cignn.datasets import (
     load_rest_meta_mdd,
     load_tu,
     make_cohort,
-    mat_files,
     reading,
+    roi_files,
 )
-from cignn.datasets.mat_files import MatReader
 from cignn.datasets.reading import read_npy, read_npz
-from cignn.datasets.roi_files import read_roi_file
+from cignn.datasets.roi_files import MatReader, read_roi_file
 from test_cohort_files import table, values, write_study
 
 # ----------------------------------------------------------------------------- .npy and .npz
@@ -220,7 +219,7 @@ def bad_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     """Have .mat files read by a process that does something else with those called bad."""
 
     def make(deed: str) -> None:
-        original = mat_files.WORKER.read_text()
+        original = roi_files.WORKER.read_text()
         deed = f"    if 'bad' in path:\n        import os, signal, time\n        {deed}\n"
         worker = tmp_path / "worker.py"
         worker.write_text(
@@ -228,7 +227,7 @@ def bad_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
                 "    from scipy.io import loadmat\n", deed + "    from scipy.io import loadmat\n"
             )
         )
-        monkeypatch.setattr(mat_files, "WORKER", worker)
+        monkeypatch.setattr(roi_files, "WORKER", worker)
 
     return make
 
@@ -249,7 +248,7 @@ def test_a_file_that_takes_too_long_is_given_up(
 ) -> None:
     bad_worker("time.sleep(60)")
     savemat(tmp_path / "bad.mat", {"a": values()})
-    monkeypatch.setattr(mat_files, "PATIENCE", 2.0)
+    monkeypatch.setattr(roi_files, "PATIENCE", 2.0)
     start = time.monotonic()
     with pytest.raises(ValueError, match=r"bad.mat was not read within 2 seconds"):
         read_roi_file(tmp_path / "bad.mat")

@@ -12,7 +12,7 @@ import pytest
 from nilearn.maskers import NiftiLabelsMasker
 
 from cignn.connectome import RoiSeries, extraction
-from cignn.connectome.confounds import read_table
+from cignn.connectome.extraction import read_table
 from cignn.datasets import aal116
 
 AFFINE = np.diag([4.0, 4.0, 4.0, 1.0])

@@ -50,8 +50,7 @@ from cignn.evaluation import (
 from cignn.evaluation.classification import METRICS
 from cignn.evaluation.methods import plain
 from cignn.evaluation.splits import labels_of
-from cignn.evaluation.tasks import Outcome
-from cignn.evaluation.workers import in_processes
+from cignn.evaluation.tasks import Outcome, in_processes
 from cignn.explainers import make_explainer
 from cignn.paper.data import SubgraphClassifier
 from cignn.report.performance import method_tables

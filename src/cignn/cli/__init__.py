@@ -1,13 +1,12 @@
 """The command line, thin over the Python API: one module per group of commands."""
 
-from cignn.cli import demo, evaluate, explain, fit, predict, report, reproduce  # the commands
+from cignn.cli import demo, evaluate, fit, predict, report, reproduce  # the commands
 from cignn.cli.app import app, main
 
 __all__ = [
     "app",
     "demo",
     "evaluate",
-    "explain",
     "fit",
     "main",
     "predict",

@@ -10,9 +10,8 @@ import typer
 
 from cignn._files import replacing
 from cignn.cli import options as opt
-from cignn.cli.app import InterruptedWorkError, command
+from cignn.cli.app import InterruptedWorkError, command, say, say_json, show_facts
 from cignn.cli.reading import check_folder
-from cignn.cli.screen import say, say_json, show_facts
 from cignn.cli.settings import FILE, write_settings
 
 if TYPE_CHECKING:

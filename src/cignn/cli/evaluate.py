@@ -11,7 +11,17 @@ from cignn._checks import name_some
 from cignn._files import write_csv
 from cignn._progress import working
 from cignn.cli import options as opt
-from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
+from cignn.cli.app import (
+    FailedWorkError,
+    InterruptedWorkError,
+    command,
+    complain,
+    positive_words,
+    say,
+    say_json,
+    say_words,
+    show_table,
+)
 from cignn.cli.models import check_kind, cohort_model, estimators_of, explainable, refuse_for_graphs
 from cignn.cli.reading import (
     check_file,
@@ -22,7 +32,6 @@ from cignn.cli.reading import (
     read_data,
     write_plan,
 )
-from cignn.cli.screen import complain, positive_words, say, say_json, say_words, show_table
 from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
 
 if TYPE_CHECKING:

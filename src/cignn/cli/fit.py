@@ -13,10 +13,18 @@ import typer
 
 from cignn._progress import working
 from cignn.cli import options as opt
-from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
+from cignn.cli.app import (
+    FailedWorkError,
+    InterruptedWorkError,
+    command,
+    positive_words,
+    say,
+    say_json,
+    say_words,
+    show_facts,
+)
 from cignn.cli.models import check_kind, cohort_model, refuse_for_graphs
 from cignn.cli.reading import format_of, how_many, read_data
-from cignn.cli.screen import positive_words, say, say_json, say_words, show_facts
 from cignn.cli.settings import FILE, assignments, settings_text
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import typer
 from cignn._checks import meant
 from cignn._progress import working
 from cignn.cli import options as opt
+from cignn.cli.app import complain, positive_words, show_facts
 from cignn.cli.reading import read_data, subject_names
-from cignn.cli.screen import complain, positive_words, show_facts
 from cignn.cli.settings import assignments, names_in, read_settings
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cignn._errors import Option
+from cignn._checks import Option
 from cignn.cli.settings import read_config, with_table
 
 DATA, MODEL = "Data", "Model"  # headings in the help

@@ -1,29 +1,41 @@
-"""`cignn predict`: class probabilities of new subjects."""
+"""`cignn predict` and `cignn explain`."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cignn._files import write_csv
-from cignn._progress import working
+from cignn._progress import track, working
 from cignn.cli import options as opt
-from cignn.cli.app import command
-from cignn.cli.models import own_scores, positive_of, prediction_table, read_new, tell_scores
+from cignn.cli.app import InterruptedWorkError, command, say, say_json, show_table
+from cignn.cli.models import (
+    explained,
+    own_scores,
+    positive_of,
+    prediction_table,
+    read_new,
+    tell_scores,
+    with_correlations,
+)
 from cignn.cli.reading import (
     as_graphs,
     check_file,
+    check_folder,
     check_model,
     format_of,
     how_many,
 )
-from cignn.cli.screen import say, say_json, show_table
-from cignn.cli.settings import write_settings
+from cignn.cli.settings import FILE, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from cignn import Explanations
+    from cignn.explanations import Explanation
 
 
 MOST = 20  # rows shown on the screen
@@ -82,3 +94,161 @@ def on_screen(table: pd.DataFrame, n_classes: int) -> pd.DataFrame:
         return table
     chances = table.iloc[:, -n_classes:]
     return table.drop(columns=chances.columns).assign(probability=chances.max(axis=1))
+
+
+PICTURES = ("png", "pdf", "svg")
+SHOWN = 10  # edges of the group on the screen, and these columns of theirs
+COLUMNS = ("source", "target", "weight", "connectivity")
+
+
+@command()
+def explain(
+    context: typer.Context,
+    model: opt.ModelFolder,
+    new: opt.Subjects,
+    out: Annotated[Path, typer.Option(help="Folder to write into.", file_okay=False)] = Path("explained"),
+    top: Annotated[int, typer.Option(min=1, help="Number of edges to draw in a figure.", metavar="N")] = 50,
+    edges: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of edges to list per subject, largest weights first; all by default.",
+            metavar="N",
+        ),
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Draw a figure for each subject.")] = True,
+    picture: Annotated[
+        str, typer.Option(help="Format of the figures: png, pdf or svg.", metavar="ENDING")
+    ] = "png",
+    explainer: opt.ExplainerName = "auto",
+    seed: opt.Seed = 0,
+    positive: opt.Positive = None,
+    label: opt.Label = "label",
+    atlas: opt.AtlasName = None,
+    format: opt.Format = "auto",
+    load: opt.Load = None,
+    config: opt.Config = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Write the edges behind each subject's prediction, as tables and figures.
+
+    The folder then holds probabilities.csv, group_edges.csv with its figure, and
+    in subjects/ a table of edges and a figure for each subject.
+
+    Example: [bold]cignn explain model new_subjects --out explained[/]
+    """
+    check_model(model)
+    format_of(new, format)
+    from cignn import load_model
+
+    if picture not in PICTURES:
+        raise typer.BadParameter(f"must be png, pdf or svg, got '{picture}'.", param_hint="'--picture'")
+    check_folder(out)
+    fitted = load_model(model)
+    counted = positive_of(fitted, model, positive)
+    data = read_new(new, model, format, label, atlas, load, as_json)
+    with working("predicting", not as_json):
+        classifier, graphs = as_graphs(fitted, data)
+        table = prediction_table(fitted, data, classifier.predict_proba(graphs))
+    write_csv(out / "probabilities.csv", table)
+    write_settings(out / FILE, context)
+    explanations = with_correlations(explained(classifier, graphs, explainer, seed, as_json), fitted, data)
+    atlas_of = getattr(fitted, "atlas_", None)
+    counts = how_many(table["subject"])
+    group = write_group(explanations, atlas_of, out, top, picture, counts)
+
+    names = file_names(table["subject"].tolist())
+    (out / "subjects").mkdir(exist_ok=True)
+    done = 0
+    try:
+        for i in track(range(len(names)), "writing subjects", len(names), not as_json):
+            one = explanations[i]
+            listed = one.top_edges(edges or max(len(one.edges), 1))
+            write_csv(out / "subjects" / f"{names[i]}.csv", listed)
+            if figures:
+                draw(
+                    one,
+                    explanations[[i]],
+                    atlas_of,
+                    title_of(table, i),
+                    top,
+                    out / "subjects" / f"{names[i]}.{picture}",
+                )
+            done += 1
+    except KeyboardInterrupt:
+        raise InterruptedWorkError(f"{done} of {counts} are written into {out}.") from None
+    scores = own_scores(table, fitted.classes_, counted)
+    if as_json:
+        say_json(
+            {
+                "out": out,
+                "subjects": table["subject"].nunique(),
+                "scans": len(names),
+                "probabilities": table,
+                "positive": counted,
+                "scores": scores,
+                "group_edges": None if group is None else group.head(top),
+            }
+        )
+        return
+    if group is not None:
+        shown = [name for name in COLUMNS if name in group]
+        show_table(group[shown].head(SHOWN), f"top edges of {counts}", digits=2)
+    tell_scores(scores, table, counted)
+    what = "probabilities, edges and figures" if figures else "probabilities and edges"
+    say(f"{what} of {counts}: {out}")
+
+
+def write_group(
+    explanations: Explanations, atlas: Any, out: Path, top: int, picture: str, counts: str
+) -> pd.DataFrame | None:
+    """Write the group's edges and figure; None where graphs are not aligned and have no common edges."""
+    import numpy as np
+
+    if not explanations.graphs.aligned:
+        return None
+    mean = explanations.mean()
+    heaviest_first = np.argsort(-mean.edge_weights, kind="stable")
+    table, ends = mean.table(heaviest_first), tuple(mean.edges[heaviest_first].T)
+    if explanations.predictions is not None:
+        for name in sorted(set(explanations.predictions.tolist()), key=str):
+            chosen = explanations[explanations.predictions == name].mean()
+            table[f"weight_predicted_{name}"] = chosen.weights[ends]  # by number: names may repeat
+    write_csv(out / "group_edges.csv", table)
+    draw(mean, None, atlas, counts, top, out / f"group.{picture}")
+    return table
+
+
+def draw(one: Explanation, as_set: Explanations | None, atlas: Any, title: str, top: int, path: Path) -> None:
+    """Draw an explanation on the brain where places are known, as a ring without, as a graph if small."""
+    from cignn import report
+    from cignn.datasets import aal116
+
+    names = [] if one.node_names is None else list(one.node_names)
+    placed = atlas is not None and atlas.coordinates is not None
+    if placed or names == aal116().names:
+        report.draw_connectome(one, atlas if placed else None, top=top, title=title, path=path)
+    elif as_set is not None and not as_set.graphs.aligned:
+        report.draw_graphs(as_set, [title], 1, width=report.COLUMN, path=path)
+    else:
+        report.draw_connectogram(one, top=top, title=title, path=path)
+
+
+def title_of(table: pd.DataFrame, i: int) -> str:
+    """Name a subject with the class predicted and its probability."""
+    row = table.iloc[i]
+    return f"{row['subject']}: {row['predicted']} ({row['p_' + str(row['predicted'])]:.0%})"
+
+
+def file_names(subjects: list[str]) -> list[str]:
+    """Return a name for the files of each subject: plain letters, each once."""
+    out: list[str] = []
+    taken: set[str] = set()
+    for subject in subjects:
+        base = re.sub(r"[^\w.-]+", "_", subject).strip("._") or "subject"
+        name, k = base, 2
+        while name.lower() in taken:
+            name, k = f"{base}_{k}", k + 1
+        taken.add(name.lower())
+        out.append(name)
+    return out

@@ -14,8 +14,8 @@ import typer
 
 from cignn._checks import meant, shown
 from cignn._files import write_text
+from cignn.cli.app import complain
 from cignn.cli.options import FORMATS
-from cignn.cli.screen import complain
 from cignn.cli.settings import TASKS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import typer
 
 from cignn._progress import working
 from cignn.cli import options as opt
-from cignn.cli.app import InterruptedWorkError, command
+from cignn.cli.app import InterruptedWorkError, command, complain, say, say_json
 from cignn.cli.models import cohort_model, estimators_of, explainable, explained, with_correlations
 from cignn.cli.reading import (
     as_graphs,
@@ -23,7 +23,6 @@ from cignn.cli.reading import (
     read_data,
     subject_names,
 )
-from cignn.cli.screen import complain, say, say_json
 from cignn.cli.settings import assignments, names_in, read_settings, write_settings
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cignn.cli import options as opt
-from cignn.cli.app import FailedWorkError, InterruptedWorkError, command
+from cignn.cli.app import FailedWorkError, InterruptedWorkError, command, complain, say, say_json, show_table
 from cignn.cli.reading import check_folder
-from cignn.cli.screen import complain, say, say_json, show_table
 from cignn.cli.settings import names_in, write_settings
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from cignn._arrays import symmetric, upper_triangle
-from cignn._checks import choice, name_some, shown, whole
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option, choice, name_some, shown, whole
 from cignn.connectome.covariates import CohortTransformer, CovariateColumn, check_cohort_input, check_rois
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import without_site

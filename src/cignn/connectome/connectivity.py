@@ -11,8 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from cignn._checks import choice, jobs, name_some
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option, choice, jobs, name_some
 from cignn._progress import track, working
 from cignn.connectome.covariates import CohortTransformer, check_cohort_input, with_rois
 from cignn.datasets.cohort import Cohort

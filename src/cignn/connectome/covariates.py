@@ -12,8 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from cignn._arrays import is_finite, is_symmetric
-from cignn._checks import name_some
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option, name_some
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_repairs import take_rois

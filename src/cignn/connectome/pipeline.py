@@ -1,14 +1,21 @@
-"""From a cohort to a classifier of graphs: the one place that puts the steps together."""
+"""From cohort to classifier: the one function that puts a pipeline together, and how a pipeline is saved."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
+from sklearn import covariance
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
 from cignn.connectome.combat import ComBat
-from cignn.connectome.connectivity import Connectivity
+from cignn.connectome.connectivity import _NILEARN, Connectivity
 from cignn.connectome.connectome_graphs import ConnectomeGraphs
+from cignn.connectome.covariates import CovariateColumn
+from cignn.datasets.atlas import Atlas
 
 
 def make_connectome_pipeline(
@@ -67,3 +74,156 @@ def make_connectome_pipeline(
     if classifier is not None:
         steps.append(("classifier", classifier))
     return Pipeline(steps)
+
+
+STEPS: dict[str, Any] = {"Connectivity": Connectivity, "ComBat": ComBat, "ConnectomeGraphs": ConnectomeGraphs}
+NAMES = {Connectivity: "connectivity", ComBat: "combat", ConnectomeGraphs: "graphs"}
+RUNNING = ("n_jobs", "verbose")  # parameters that say how a step runs, not what it does
+COVARIANCES = ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance")
+_COMBAT = ("grand_mean_", "effects_", "scale_", "shift_", "spread_")
+
+
+def saved_steps(steps: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+    """Return fitted steps as plain data, one dict each, and their arrays, named ``number.name``."""
+    states = [state_of(step) for step in steps]
+    plain = [{"step": s.step, "params": s.params, "facts": s.facts} for s in states]
+    return plain, {f"{i}.{name}": array for i, s in enumerate(states) for name, array in s.arrays.items()}
+
+
+def loaded_steps(
+    plain: list[dict[str, Any]], arrays: Mapping[str, np.ndarray], n_rois: int
+) -> list[tuple[str, Any]]:
+    """Return the named steps of a pipeline that `saved_steps` took apart."""
+    steps = []
+    for i, one in enumerate(plain):
+        own = {name.partition(".")[2]: a for name, a in arrays.items() if name.startswith(f"{i}.")}
+        steps.append(step_from(StepState(one["step"], one["params"], one["facts"], own), n_rois))
+    order = [list(STEPS.values()).index(type(step)) for step in steps]
+    if order != sorted(set(order)) or type(steps[-1]) is not ConnectomeGraphs:
+        raise ValueError("its steps are not those of a cohort's model")
+    return [(NAMES[type(step)], step) for step in steps]
+
+
+class StepState(NamedTuple):
+    """A fitted step: its class and parameters, what it learnt as plain values, and as arrays by name."""
+
+    step: str
+    params: dict[str, Any]
+    facts: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+def state_of(step: Any) -> StepState:
+    """Take a fitted `Connectivity`, `ComBat` or `ConnectomeGraphs` apart."""
+    name = type(step).__name__
+    if STEPS.get(name) is not type(step):
+        raise TypeError(f"{name} cannot be saved; steps that can are {', '.join(STEPS)}.")
+    if not hasattr(step, "n_rois_"):
+        raise NotFittedError(f"this {name} is not fitted yet; call fit first.")
+    params = {key: value for key, value in step.get_params(deep=False).items() if key not in RUNNING}
+    facts: dict[str, Any] = {"n_rois": int(step.n_rois_)}
+    arrays: dict[str, np.ndarray] = {}
+    if isinstance(step, Connectivity):
+        params["covariance_estimator"] = _covariance_state(step.covariance_estimator)
+        facts["measured"] = step.measure_ is not None
+        facts["roi_names"] = step.roi_names_
+        facts["atlas"] = None if step.atlas_ is None else vars(step.atlas_)
+        if step.measure_ is not None and step.kind == "tangent":
+            arrays = {"mean": step.measure_.mean_, "whitening": step.measure_.whitening_}
+    elif isinstance(step, ComBat):
+        params["covariates"] = list(step.covariates)
+        facts["sites"] = step.sites_.tolist()
+        facts["sites_dtype"] = step.sites_.dtype.str
+        facts["columns"] = [
+            {"name": c.name, "levels": _plain(c.levels), "mean": c.mean.tolist(), "std": c.std}
+            for c in step.columns_
+        ]
+        arrays = {key: getattr(step, key) for key in _COMBAT}
+    return StepState(name, params, facts, {key: np.ascontiguousarray(a) for key, a in arrays.items()})
+
+
+def step_from(state: StepState, n_rois: int) -> Any:
+    """Put a step together again; it transforms as the one that was saved, cohorts of ``n_rois`` regions."""
+    if state.step not in STEPS:
+        raise ValueError(f"there is no step {state.step!r}; upgrade cignn.")
+    params, facts, arrays = dict(state.params), state.facts, state.arrays
+    if facts["n_rois"] != n_rois:
+        raise ValueError(f"{state.step} is for {facts['n_rois']} regions, the model has {n_rois}")
+    _check_arrays(state, n_rois)
+    if state.step == "Connectivity":
+        params["covariance_estimator"] = _covariance(params["covariance_estimator"])
+    step = STEPS[state.step](**params)
+    step.n_rois_ = n_rois
+    if isinstance(step, Connectivity):
+        step.measure_ = _measure(step, arrays) if facts["measured"] else None
+        step.roi_names_ = [str(name) for name in facts["roi_names"]]
+        step.atlas_ = None if facts["atlas"] is None else Atlas(**facts["atlas"])
+        if len(step.roi_names_) != n_rois:
+            raise ValueError(f"{len(step.roi_names_)} names for {n_rois} regions")
+    elif isinstance(step, ComBat):
+        step.sites_ = np.array(facts["sites"], dtype=facts["sites_dtype"])
+        step.columns_ = [
+            CovariateColumn(c["name"], c["levels"], np.array(c["mean"]), float(c["std"]))
+            for c in facts["columns"]
+        ]
+        for key in _COMBAT:
+            setattr(step, key, arrays[key])
+    return step
+
+
+def _check_arrays(state: StepState, n_rois: int) -> None:
+    """Refuse arrays of another size than the regions, sites and covariates ask for."""
+    pairs = n_rois * (n_rois - 1) // 2
+    wanted: dict[str, tuple[int, ...]] = {}
+    if state.step == "Connectivity" and state.facts["measured"] and state.params["kind"] == "tangent":
+        wanted = {"mean": (n_rois, n_rois), "whitening": (n_rois, n_rois)}
+    elif state.step == "ComBat":
+        sites = len(state.facts["sites"])
+        columns = state.facts["columns"]  # a number that never varied has no effect
+        if [column["name"] for column in columns] != list(state.params["covariates"]):
+            raise ValueError("its columns are not those of its covariates")
+        effects = sum(len(c["mean"]) for c in columns if c["levels"] is not None or c["std"])
+        wanted = {"grand_mean_": (pairs,), "scale_": (pairs,), "effects_": (effects, pairs)}
+        wanted |= {"shift_": (sites, pairs), "spread_": (sites, pairs)}
+    shapes = {name: array.shape for name, array in state.arrays.items()}
+    if shapes != wanted:
+        raise ValueError(f"arrays of {state.step} are {shapes}, not {wanted}")
+
+
+def _measure(step: Connectivity, arrays: dict[str, np.ndarray]) -> Any:
+    """Return nilearn's estimator, fitted on anything and then given the reference that was saved."""
+    from nilearn.connectome import ConnectivityMeasure
+
+    measure = ConnectivityMeasure(
+        cov_estimator=step.covariance_estimator, kind=_NILEARN[step.kind], standardize=False
+    )
+    anything = np.random.default_rng(0).standard_normal((step.n_rois_ + 8, step.n_rois_))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        measure.fit([anything])
+    if step.kind == "tangent":
+        measure.mean_, measure.whitening_ = arrays["mean"], arrays["whitening"]
+    return measure
+
+
+def _covariance_state(estimator: Any) -> dict[str, Any] | None:
+    if estimator is None:
+        return None
+    name = type(estimator).__name__
+    if name not in COVARIANCES or type(estimator) is not getattr(covariance, name):
+        raise TypeError(
+            f"covariance_estimator {name} cannot be saved; those that can are {', '.join(COVARIANCES)}."
+        )
+    return {"name": name, "params": estimator.get_params(deep=False)}
+
+
+def _covariance(saved: dict[str, Any] | None) -> Any:
+    if saved is None:
+        return None
+    if saved["name"] not in COVARIANCES:
+        raise ValueError(f"there is no covariance estimator {saved['name']!r}; upgrade cignn.")
+    return getattr(covariance, saved["name"])(**saved["params"])
+
+
+def _plain(levels: list | None) -> list | None:
+    return None if levels is None else [v.item() if isinstance(v, np.generic) else v for v in levels]

@@ -18,9 +18,18 @@ from sklearn.utils import Tags
 
 from cignn._checks import choice, jobs, number, shown, whole
 from cignn._progress import track
-from cignn.connectome.confounds import Setting, Table
 from cignn.connectome.covariates import CohortTransformer
-from cignn.connectome.extraction import FILTERS, Extracted, Failed, Recipe, Scan, extract, fingerprint
+from cignn.connectome.extraction import (
+    FILTERS,
+    Extracted,
+    Failed,
+    Recipe,
+    Scan,
+    Setting,
+    Table,
+    extract,
+    fingerprint,
+)
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.exclusions import excluded

@@ -1,6 +1,6 @@
 """Cohorts and graph sets to learn from: own data, public data, and generators that know the true edges."""
 
-from cignn._errors import DataError
+from cignn._checks import DataError
 from cignn.datasets.abide import load_abide
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.cohort import Cohort, Subject

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn._checks import name_some
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option, name_some
 from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort
@@ -20,9 +19,8 @@ from cignn.datasets.cohort_checks import checks_from
 from cignn.datasets.cohort_files import checked, read_many
 from cignn.datasets.exclusions import excluded
 from cignn.datasets.participants import numbers, tidy, tidy_sex
-from cignn.datasets.reading import all_named, named, read_npz, regular
+from cignn.datasets.reading import all_named, named, read_npz, read_table, regular
 from cignn.datasets.series import SeriesStack
-from cignn.datasets.tables import read_table
 
 SELECTIONS = (None, "paper", "paper-balanced", "quality")
 # The paper has 528 of these 531 patients and its table of sites says that the other three are from CMU. It

@@ -15,8 +15,8 @@ from cignn._arrays import digest
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
 from cignn.datasets.labels import as_sites
+from cignn.datasets.reading import check_finite_column, repeated
 from cignn.datasets.series import SeriesStack, as_float32
-from cignn.datasets.tables import check_finite_column, repeated
 from cignn.graphs.storage import positions
 
 logger = logging.getLogger(__name__)

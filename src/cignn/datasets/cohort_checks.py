@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import ROUNDING, asymmetry, is_finite
-from cignn._checks import name_some, nearest, whole
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option, name_some, nearest, whole
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_repairs import drop_rois, repaired, with_known_labels_and_sites
 from cignn.datasets.exclusions import excluded

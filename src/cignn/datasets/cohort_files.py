@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn._checks import name_some, whole
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option, name_some, whole
 from cignn._progress import track
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import Atlas, places_of
@@ -21,9 +20,8 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import Checks, apply_checks, checks_from, remedies
 from cignn.datasets.cohort_npz import read_npz, was_saved
 from cignn.datasets.exclusions import excluded, joined
-from cignn.datasets.mat_files import MatReader
 from cignn.datasets.reading import all_named, named, regular
-from cignn.datasets.roi_files import ENDINGS, RoiTable, read_roi_file
+from cignn.datasets.roi_files import ENDINGS, MatReader, RoiTable, read_roi_file
 from cignn.datasets.scans import all_scans, from_scans, holds_scans
 from cignn.datasets.series import SeriesStack, are_matrices, looks_turned
 

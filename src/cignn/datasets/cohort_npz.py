@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option
 from cignn._files import replacing
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort

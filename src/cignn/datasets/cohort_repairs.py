@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import upper_triangle
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import without_label, without_site
 from cignn.datasets.series import SeriesStack

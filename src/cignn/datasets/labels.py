@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn._checks import name_some
-from cignn._errors import DataError, Option
-from cignn.datasets.tables import MISSING, NO_VALUES
+from cignn._checks import DataError, Option, name_some
+from cignn.datasets.reading import MISSING, NO_VALUES
 
 ANOTHER_LABEL = Option("label", advice="choose another column with {}")
 _EXACT = 2**53  # whole numbers below this survive a float

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import above_diagonal, digest, upper_indices
-from cignn._errors import DataError
+from cignn._checks import DataError
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.series import SeriesStack
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn._checks import name_some
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option, name_some
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import aal116
 from cignn.datasets.cohort import Cohort

@@ -8,15 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from cignn._checks import name_some
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option, name_some
 from cignn.datasets import participants as people
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import Checks
 from cignn.datasets.exclusions import excluded, joined
 from cignn.datasets.participants import Matched, bare, files_of, known_column, refuse_missing, short
-from cignn.datasets.reading import all_named
-from cignn.datasets.tables import MISSING
+from cignn.datasets.reading import MISSING, all_named
 
 ENTITIES = {"session": "ses", "run": "run"}  # a column of the table → its word in names of files
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cignn._checks import name_some
-from cignn._errors import DataError, Option
+from cignn._checks import DataError, Option, name_some
 from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import aal116, places_of
 from cignn.datasets.cohort import Cohort

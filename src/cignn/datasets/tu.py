@@ -14,9 +14,8 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 
-from cignn._errors import DataError, Option
-from cignn.datasets.reading import all_named, named, reading, regular
-from cignn.datasets.tables import Line, is_number, numbered_lines
+from cignn._checks import DataError, Option
+from cignn.datasets.reading import Line, all_named, is_number, named, numbered_lines, reading, regular
 from cignn.graphs import GraphSet
 
 _AGAIN = "download or unpack the set again"

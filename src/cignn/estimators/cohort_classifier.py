@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from cignn._arrays import digest
 from cignn.connectome import Connectivity, make_connectome_pipeline
 from cignn.connectome.covariates import check_cohort_input, with_rois
-from cignn.connectome.saving import loaded_steps, saved_steps
+from cignn.connectome.pipeline import loaded_steps, saved_steps
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.ci_gnn import CIGNNClassifier

@@ -27,7 +27,7 @@ from cignn.evaluation.faithfulness import (
     sparsity,
     top_edge_masks,
 )
-from cignn.evaluation.findings import Audit, Finding
+from cignn.evaluation.probes import Audit, Finding
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
 from cignn.evaluation.splits import Split

@@ -17,9 +17,10 @@ from scipy import stats
 from cignn._checks import name_some
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.likeness import NEAR_IDENTICAL, connectivity_vectors, near_identical_pairs
-from cignn.evaluation.findings import Audit, Finding
 from cignn.evaluation.probes import (
     FEWEST,
+    Audit,
+    Finding,
     Probe,
     class_from_connectivity,
     coded,

@@ -23,7 +23,6 @@ from cignn._progress import progress_bar
 from cignn.datasets import Cohort
 from cignn.evaluation.audit import audit
 from cignn.evaluation.classification import METRICS, OF_POSITIVE, positive_class
-from cignn.evaluation.findings import brief
 from cignn.evaluation.methods import (
     Methods,
     on_data,
@@ -34,12 +33,12 @@ from cignn.evaluation.methods import (
     resolve_search,
     with_settings,
 )
+from cignn.evaluation.probes import brief
 from cignn.evaluation.resampling import rescored
 from cignn.evaluation.splits import Split, check_splits, labels_of
 from cignn.evaluation.splitters import Given, Splitter, make_protocol
 from cignn.evaluation.store import Store, versions
-from cignn.evaluation.tasks import Outcome, Task, run_task
-from cignn.evaluation.workers import in_processes, workers
+from cignn.evaluation.tasks import Outcome, Task, in_processes, run_task, workers
 
 COLUMNS = [
     *("method", "data", "protocol", "split", "seed", "explainer", "metric", "value", "positive"),

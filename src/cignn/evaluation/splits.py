@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import digest
-from cignn._checks import name_some
-from cignn._errors import DataError, Option
-from cignn.datasets.tables import MISSING
+from cignn._checks import DataError, Option, name_some
+from cignn.datasets.reading import MISSING
 from cignn.estimators.subjects import Subjects
 
 LARGEST = 0.25  # share of the other sites' scans that whole validation sites may take

@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 
-from cignn._checks import name_some, nearest, number, whole
-from cignn._errors import Option
+from cignn._checks import Option, name_some, nearest, number, whole
 from cignn.evaluation.splits import (
     PARTS,
     Labels,

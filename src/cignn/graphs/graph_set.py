@@ -14,17 +14,24 @@ import numpy as np
 import numpy.typing as npt
 
 from cignn._arrays import digest
-from cignn.graphs.building import ragged, ragged_from_matrices, stack_features, stack_truth, stack_weights
-from cignn.graphs.pyg import read_pyg, write_pyg
+from cignn.graphs.building import (
+    ragged,
+    ragged_from_matrices,
+    read_pyg,
+    stack_features,
+    stack_truth,
+    stack_weights,
+    write_pyg,
+)
 from cignn.graphs.storage import (
     Index,
     Ragged,
     Stacked,
+    StoredGraphs,
     plain_labels,
     positions,
     select_features,
 )
-from cignn.graphs.stored_graphs import StoredGraphs
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

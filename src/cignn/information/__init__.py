@@ -3,8 +3,7 @@
 Pure differentiable functions of tensors, batched over leading dimensions; tensors follow their inputs.
 """
 
-from cignn.information.gram import bandwidth, gaussian_gram, label_gram
-from cignn.information.independence import donsker_varadhan, hsic
+from cignn.information.gram import bandwidth, donsker_varadhan, gaussian_gram, hsic, label_gram
 from cignn.information.renyi import (
     CausalTerms,
     causal_terms,

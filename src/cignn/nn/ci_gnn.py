@@ -26,8 +26,7 @@ PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.5
 # explained shares of the label's entropy between which price and rest grow from nothing to all: what an easy
 # shortcut explains stays below, and a network is not held to the first thing it finds
 EXPLAINED_FROM, EXPLAINED_FULL = 0.7, 0.9
-# of every fourth graph the classifier also sees what its subgraph leaves
-REST_STRIDE = 4
+REST_STRIDE = 4  # of every fourth graph the classifier also sees what its subgraph leaves
 
 
 class CIGNNOutput(NamedTuple):

@@ -11,7 +11,6 @@ import pandas as pd
 
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.explanations import Explanation, Explanations
-from cignn.report.labels import names_of
 from cignn.report.style import (
     COLUMN,
     EMPTY,
@@ -22,6 +21,7 @@ from cignn.report.style import (
     difference_colours,
     house_style,
     in_order,
+    names_of,
     new_figure,
     save,
     signed_number,
