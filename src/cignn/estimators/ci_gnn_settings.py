@@ -33,7 +33,7 @@ class CIGNNSettings(Mapping[str, Any]):
 
     The encoder computes latent variables α ("causal") and β (the rest) for every node. From α comes the
     probability of every edge, the mask. The base classifier reads the subgraph, that is the graph weighted by
-    the mask. The price is a penalty on edges in the subgraph.
+    the mask. The price is a penalty on edges in the subgraph; a soft mask has none.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class CIGNNSettings(Mapping[str, Any]):
     keep_anneal : float, default=0.6 (connectome: 0.0)
         Share of the classification stage during which r falls from 0.9 to `keep`.
     sparsity_weight : float, default=0.3 (connectome: 1.0, paper: 1.0)
-        Weight of the price in the loss.
+        Weight of the price in the loss; not used by a soft mask.
     pricing : {"explained", "fixed"}, default="explained" (connectome: "fixed")
         "explained" raises the price as the subgraphs predict the labels better; "fixed" applies it in full
         from the start.
