@@ -18,7 +18,7 @@ def pages() -> dict[str, str]:
     file = "[settings file](command-line.md#settings-in-a-file)"
     parts = [
         "# Options of every command",
-        f"As `cignn COMMAND --help` has them. They can also stand in a {file}.",
+        f"These are the options that `cignn COMMAND --help` shows. They can also be set in a {file}.",
     ]
     names = sorted(commands, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
     parts += [_command(name, commands[name]) for name in names]
@@ -30,7 +30,7 @@ def _command(name: str, command: Any) -> str:
     parts = [f"## cignn {name} {{ #{name} }}", _prose(text.strip())]
     if example:
         parts.append(f"```bash\n{example.strip()}\n```")
-    lines = ["| option | what it is | default |", "|---|---|---|"]
+    lines = ["| option | meaning | default |", "|---|---|---|"]
     lines += [_line(one) for one in command.params if not getattr(one, "hidden", False)]
     return "\n\n".join([*parts, "\n".join(lines)])
 

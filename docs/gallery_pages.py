@@ -36,8 +36,8 @@ def pages() -> dict[str, str]:
     """Path below docs → Markdown."""
     parts = [
         "# Gallery",
-        "Short scripts to start from, in `examples/`. Each runs in less than a minute on two cores, on data "
-        "that it makes itself, and writes into the current folder.",
+        "Short scripts, in `examples/`. Each makes its own data, runs in less than a minute on two cores and "
+        "writes into the current folder.",
     ]
     return {"gallery.md": "\n\n".join(parts + [_section(name) for name in ORDER]) + "\n"}
 

@@ -169,7 +169,7 @@ def _python(value: Any) -> str:
 
 
 class DataError(ValueError):
-    """The content of a cohort is refused.
+    """Error: the data of a cohort have problems.
 
     The error carries its facts, and its message is made of them: ``str(error)`` names parameters of Python,
     the command line words the same facts with its own options.

@@ -22,7 +22,7 @@ _MAX_ITERATIONS = 200
 
 
 class ComBat(CohortTransformer):
-    """Harmonise connectivity over sites by ComBat.
+    """Remove site effects from connectivity with ComBat.
 
     Each connection is modelled as grand mean + covariates + shift of the site + spread of the site × noise.
     Shifts and spreads are shrunk towards their distribution over all connections of the site (empirical

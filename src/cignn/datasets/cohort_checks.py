@@ -101,7 +101,7 @@ def check_cohort(
     missing_sites: str = "raise",
     one_class: str = "raise",
 ) -> Cohort:
-    """Look for what makes a cohort unfit to learn from; return it, repaired as the options say.
+    """Check the data of a cohort and return it, repaired as the options say.
 
     Every problem whose option is "raise" (the default of nearly all) becomes one line of one `DataError`.
     The ``exclusions`` of the cohort returned list who was left out.

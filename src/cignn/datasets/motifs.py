@@ -80,7 +80,7 @@ def make_ba2motifs(n_graphs: int = 1000, *, random_state: RandomState = None) ->
 def make_spurious_motifs(
     n_graphs: int = 3000, *, bias: float = 0.9, test_fraction: float = 0.2, random_state: RandomState = None
 ) -> GraphSet:
-    """Make Spurious-Motif graphs: the motif makes the class, the base only goes with it while training.
+    """Make Spurious-Motif graphs: the motif is the class; the base agrees with it in training graphs only.
 
     The motif is a five-cycle (y = 0), a house (y = 1) or a crane, that is K(2, 3) (y = 2). The base is a
     complete binary tree, a ladder or a wheel of 15 to 24 nodes with 5 % random edges added. In training

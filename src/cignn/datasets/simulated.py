@@ -44,7 +44,7 @@ def make_cohort(
     lengths: tuple[int, int] = (120, 240),
     random_state: RandomState = None,
 ) -> Cohort:
-    """Make a cohort of controls (y = 0) and as many patients (y = 1) whose planted edges differ.
+    """Simulate controls (y = 0) and as many patients (y = 1), who differ in known connections.
 
     ROIs belong to nine networks and load on a global, a network and a few spatial factors; every subject
     has loadings of their own, and series are autocorrelated and differ in length. In patients each planted
@@ -145,7 +145,7 @@ def plant_edges(
     fisher: bool = False,
     random_state: RandomState = None,
 ) -> Cohort:
-    """Split subjects into random halves and move random edges of one half: known truth on real noise.
+    """Split subjects into random halves and shift random connections of one half, on real noise.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from cignn.nn.dir import DIR
 
 
 class DIRClassifier(ExplainingClassifier):
-    """Classify graphs by a rationale whose prediction holds whatever the rest is replaced by.
+    """Classify graphs by a subgraph whose prediction does not depend on the rest of the graph, by DIR.
 
     Discovering invariant rationales. An edge's weight in an explanation is the sigmoid of its score; the
     share `ratio` of edges with the highest scores is the rationale.

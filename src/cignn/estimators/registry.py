@@ -24,7 +24,7 @@ from cignn.estimators.sib import SIBClassifier
 
 @dataclass(frozen=True)
 class Method:
-    """A class and the parameters its name settles.
+    """A class and the parameters that its name in `make_estimator` sets.
 
     Parameters
     ----------

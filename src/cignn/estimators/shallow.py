@@ -75,7 +75,7 @@ MODELS: dict[str, Model] = {
 
 
 class ShallowGraphClassifier(GraphClassifier):
-    """Classify graphs by one vector each, with a classifier of scikit-learn.
+    """Classify graphs by one vector per graph, with a classifier of scikit-learn.
 
     The pipeline is `GraphVectors`, ``StandardScaler`` and the model. ``GridSearchCV`` chooses C by the
     accuracy in three folds of the training graphs, in which all scans of a subject (``meta["subject"]``) stay

@@ -20,7 +20,7 @@ from cignn.nn.sib import SIB
 
 
 class SIBClassifier(ExplainingClassifier):
-    """Classify graphs by a subgraph of their nodes that tells little else about the graph.
+    """Classify graphs by a subgraph of nodes that carries little other information, by SIB.
 
     The subgraph information bottleneck. An edge's weight in an explanation is pᵢpⱼ, the probability that both
     its nodes are in the subgraph.

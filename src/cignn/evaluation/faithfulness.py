@@ -30,7 +30,7 @@ class Classifier(Protocol):
 
 
 class ExplanationCurve(NamedTuple):
-    """How often the class stays when only a share of the edges does.
+    """How often the predicted class stays the same if only the top share of edges is kept.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Fidelity(NamedTuple):
 
 
 class RemovalCurve(NamedTuple):
-    """What is left of the decision when a share of edges is removed, top edges first or at random.
+    """How predictions change when a share of edges is removed, top edges first or at random.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def _checked_share(share: float) -> float:
 def explanation_accuracy(
     classifier: Classifier, explanations: Explanations, shares: Sequence[float] = SHARES
 ) -> ExplanationCurve:
-    """The paper's explanation accuracy: how often the class stays when only the top edges do.
+    """How often the predicted class stays the same with the top edges only: the explanation accuracy.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def explanation_accuracy(
 def fidelity(
     classifier: Classifier, explanations: Explanations, share: float = 0.3, output: str = "probability"
 ) -> Fidelity:
-    """What the decision loses without the top edges and with nothing but these.
+    """How predictions change without the top edges, and with the top edges only.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def removal_curve(
     n_random: int = 5,
     random_state: Any = 0,
 ) -> RemovalCurve:
-    """What is left of the decision when top edges are removed, and when edges are removed at random.
+    """How predictions change when top edges are removed, and when random edges are removed.
 
     An explanation that matters falls faster than chance.
 

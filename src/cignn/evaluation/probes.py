@@ -25,7 +25,7 @@ MARKS = {"serious": "!!", "warning": " !", "fine": "ok", "unknown": " ?"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing the audit looked at.
+    """One result of an audit.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def bootstrap_intervals(
     random_state: int = 0,
     positive: Any = None,
 ) -> pd.DataFrame:
-    """Intervals of the mean score over tasks, by drawing test subjects anew with all their scans.
+    """Bootstrap intervals of the mean score over tasks, by resampling test subjects with all their scans.
 
     The intervals say how the score depends on who was tested; the models stay as they were trained. There are
     none of the calibration error, which resampling inflates.
@@ -111,7 +111,7 @@ def permutation_test(
     random_state: int = 0,
     positive: Any = None,
 ) -> pd.DataFrame:
-    """Test against chance how often permuted labels fit the predictions as well as the true ones.
+    """Test scores against chance, by permuting the labels of the predictions.
 
     Labels are permuted over subjects, within a split where each is tested once; those of a subject with scans
     of several classes over these scans. Models are not trained again. That is exact for a single hold-out;

@@ -49,7 +49,7 @@ _TOLD: dict[str, str] = {}  # what audits of this process found, by data and spl
 
 
 class TaskFailedWarning(UserWarning):
-    """Some tasks of an evaluation failed; the others are there.
+    """Some tasks of an evaluation failed; the results of the others are complete.
 
     Examples
     --------

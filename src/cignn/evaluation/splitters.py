@@ -248,7 +248,7 @@ class KFold(Splitter):
 
 @dataclass(frozen=True, repr=False)
 class LeaveOneSiteOut(Splitter):
-    """Every site is the test part once; whole other sites choose the epoch.
+    """Every site is the test part once; the epoch is chosen on other whole sites.
 
     The epoch is thus chosen on sites that were not learnt from, as the test site is. Where whole sites would
     take more than a quarter of the other scans, validation is a share of every other site. Scans of a test
@@ -315,7 +315,7 @@ class LeaveOneSiteOut(Splitter):
 
 @dataclass(frozen=True, repr=False)
 class PredefinedGroups(Splitter):
-    """The split that the data bring: groups "train", "test" and, in some data, "val".
+    """The split that comes with the data: groups "train", "test" and, in some data, "val".
 
     Spurious-Motif sets have such groups. Without "val", the seed draws validation graphs from "train".
 
@@ -371,7 +371,7 @@ PROTOCOLS: dict[str, type[Splitter]] = {one.name: one for one in (Holdout, KFold
 
 
 def make_protocol(name: str, **params: Any) -> Splitter:
-    """Make the splitter of a protocol's name.
+    """Make the splitter of a protocol by its name.
 
     Parameters
     ----------

@@ -222,7 +222,7 @@ STORE = Path("results") / "paper"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A table of the paper with our figures.
+    """A table of the paper with our numbers.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def reproduce(
     scheduler: str | None = None,
     verbose: int = 1,
 ) -> Reproduction:
-    """Run one table or figure of the paper and write it as Markdown and CSV, ours beside theirs.
+    """Run one table or figure of the paper and write our numbers beside the paper's, as Markdown and CSV.
 
     Parameters
     ----------
