@@ -1,9 +1,10 @@
 """Compare explainers with CI-GNN's own explanation and with trivial ones.
 
-Each explainer weighs the edges of the same test graphs. CI-GNN explains itself (``built-in``); the others
-explain a GIN. Three scores: the ROC-AUC against the known edges; the area under the curve of the explanation
-accuracy, that is how often the class stays when only the top edges are left; and the time per graph. An
-explainer that is no better than ``degree`` or ``random`` explains nothing, however plausible it looks.
+Each explainer gives weights to the edges of the same test graphs. CI-GNN explains itself (``built-in``); the
+others explain a GIN, a plain graph neural network. There are three scores: the ROC-AUC against the known
+edges, the area under the curve of the explanation accuracy (how often the predicted class stays the same if
+only the top edges are kept), and the time per graph. An explainer that is no better than ``degree`` or
+``random`` explains nothing, however plausible it looks.
 """
 
 import time

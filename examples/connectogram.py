@@ -1,9 +1,9 @@
-"""Draw the connections behind a group's decisions as a ring.
+"""Draw the top connections of a group as a ring (connectogram).
 
-The cohort is simulated: 116 regions of the AAL atlas, of whose connections 30 differ in patients. The figure
-shows the connections that weigh most in the mean over the test subjects; the printed lines say how many of
-them are among the 30. A plain t-test stands beside CI-GNN: where the means of two groups differ, it ranks the
-connections as well as a network does.
+The cohort is simulated: it has the 116 regions of the AAL atlas, and 30 connections differ between patients
+and controls. The figure shows the 30 connections with the largest mean weight over the test subjects. The
+printed lines say how many of these were planted. A plain t-test is shown for comparison: if the means of two
+classes differ, it ranks the connections as well as a network does.
 """
 
 import numpy as np
@@ -33,4 +33,4 @@ patients = cohort.y[train] == 1
 strength = np.abs(ttest_ind(vectors[patients], vectors[~patients]).statistic)
 for name, order in {"CI-GNN": group.weights[upper], "t-test": strength}.items():
     found = planted[np.argsort(-order)[:30]].sum()
-    print(f"{name}: {found} of its first 30 connections are planted ones")
+    print(f"{name}: {found} of its top 30 connections were planted")

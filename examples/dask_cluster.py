@@ -1,11 +1,12 @@
 """Run an evaluation on a Dask cluster.
 
-`evaluate` hands its tasks (method × data × split × seed) to the workers of a Dask cluster. Here the scheduler
-and two workers run on this machine; with a cluster of your own, pass its address. The scores are the same as
-on one machine. Every finished task is in the store: started again after a kill, the script does the rest.
+`evaluate` sends its tasks (one method on one data set, split and seed) to the workers of a Dask cluster. Here
+the scheduler and two workers run on this machine. To use a cluster of your own, pass its address. The scores
+are the same as without a cluster. Finished tasks are kept in the store: an interrupted script resumes when it
+is started again.
 
-Needs the extra ``cluster`` (``pip install "cignn[cluster]"``). Whoever reaches the scheduler can run code on
-the workers: use ``tcp://`` only in a network that you trust, and TLS elsewhere.
+The script needs the extra ``cluster`` (``pip install "cignn[cluster]"``). Whoever can reach the scheduler can
+run code on the workers. Use ``tcp://`` only in a network that you trust, and TLS elsewhere.
 """
 
 from distributed import LocalCluster

@@ -1,7 +1,8 @@
 """Search settings of CI-GNN with scikit-learn's GridSearchCV.
 
-Settings are parameters like any other: ``settings__dropout`` is the dropout, and the whole pipeline is fitted
-inside each inner fold. The test subjects take no part in the search; they are scored once, at the end.
+Settings are searched like other parameters: ``classifier__settings__dropout`` is the dropout of the
+pipeline's classifier. Here the kind of connectivity is searched too. The whole pipeline is fitted inside each
+inner fold. The test subjects are not part of the search; they are scored once, at the end.
 """
 
 import pandas as pd

@@ -1,10 +1,10 @@
 """Harmonise sites with ComBat inside the fold.
 
-In this simulated cohort patients and controls do not differ at all. But scanners shift connections, and most
-patients come from one site, so that a classifier can recognise the scanner and be right more often than
-chance. The audit says so beforehand. There are two remedies: to leave out whole sites when testing, and to
-take the shift of every site out with ComBat, which estimates it on the training subjects of each fold. Both
-must bring the score back to chance.
+In this simulated cohort the brains of patients and controls do not differ. But scanners shift connections,
+and most patients come from one site. So a classifier that recognises the scanner is right more often than by
+chance. The audit reports this before anything is trained. There are two remedies: test on whole sites that
+were left out of the training, or remove the shift of every site with ComBat, fitted on the training subjects
+of each fold. Both should bring the score back to chance.
 """
 
 from sklearn.linear_model import LogisticRegression

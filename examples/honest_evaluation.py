@@ -1,8 +1,8 @@
-"""An honest evaluation: a linear baseline and shuffled labels beside the method.
+"""Evaluate a method next to a linear baseline and with shuffled labels.
 
-Two questions belong beside every accuracy. What does a simple method reach on the same folds? Here a t-test
-on each training part selects 50 connections for a logistic regression. And what comes out where there is
-nothing to find? The same evaluation runs on the cohort with shuffled labels: a score above chance there would
+Two comparisons help to judge an accuracy. First, how good is a simple method on the same folds? Here a t-test
+on each training part selects 50 connections for a logistic regression. Second, what is the score if there is
+nothing to find? The same evaluation runs on the cohort with shuffled labels. A score above chance there would
 mean that test data leaked into the training.
 """
 

@@ -1,9 +1,9 @@
 """Molecules: which bonds made a compound active?
 
-``python examples/molecules.py path/to/MUTAG`` reads any set in the TU format, as the TU Dortmund collection
-has them; without a folder the script writes a made-up one. Its molecules are rings of six carbons with one
-nitrogen and two oxygens. In active ones (class 1) the oxygens are bound to the nitrogen, in the others to the
-ring. Counts of atoms say nothing, so the oxygens' bonds explain the class.
+``python examples/molecules.py path/to/MUTAG`` reads a data set in the format of the TU Dortmund collection.
+Without an argument the script writes a data set of its own. Its molecules are rings of six carbons with one
+nitrogen and two oxygens. In active molecules (class 1) the oxygens are bound to the nitrogen, in the others
+to the ring. All molecules have the same atoms, so only the oxygens' bonds explain the class.
 
 The pictures need the extra ``molecules`` (rdkit).
 """
@@ -48,7 +48,7 @@ graphs = load_tu(folder)
 train, test = train_test_split(range(len(graphs)), stratify=graphs.y, random_state=0)
 clf = CIGNNClassifier(epochs=40, random_state=0).fit(graphs[train])
 largest = np.unique(graphs.y[test], return_counts=True)[1].max() / len(test)
-print(f"accuracy {clf.score(graphs[test]):.2f}, the largest class alone {largest:.2f}")
+print(f"accuracy {clf.score(graphs[test]):.2f}, share of the largest class {largest:.2f}")
 
 of_class = [np.flatnonzero(graphs.y[test] == label)[:3] for label in clf.classes_[:2]]
 shown = graphs[np.asarray(test)[np.concatenate(of_class)]]

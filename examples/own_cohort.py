@@ -1,8 +1,10 @@
 """From files to a report: your own cohort.
 
-A study is a folder with ``participants.tsv`` (one line per subject: id, label and, where known, site, age and
-sex) and ``series/`` with one table per subject, rows for time points and columns for regions. The first part
-writes such a folder with simulated subjects; with data of your own, start at `load_cohort`.
+A study is a folder with ``participants.tsv`` (one line per subject: id, label and, optionally, site, age and
+sex) and a folder ``series/`` with one table per subject (rows are time points, columns are regions). The
+first part of the script writes such a folder with simulated subjects. With data of your own, start at
+`load_cohort`. The script then checks the cohort for confounds, trains a model, scores it and writes an HTML
+report.
 """
 
 from pathlib import Path
@@ -30,7 +32,7 @@ pd.DataFrame(rows).to_csv(study / "participants.tsv", sep="\t", index=False)
 
 cohort = load_cohort(study)
 print(cohort.summary())
-print(audit(cohort))  # is there anything else that tells the classes apart?
+print(audit(cohort))  # does the site, age or sex predict the class?
 
 train, test = train_test_split(range(len(cohort)), stratify=cohort.y, random_state=0)
 pipe = make_connectome_pipeline(CIGNNClassifier(epochs=15, n_estimators=2, random_state=0))

@@ -1,8 +1,8 @@
 """Save a trained model and use it on new subjects.
 
-A model is a folder with ``model.safetensors`` and JSON files. Nothing in it is unpickled, so a folder from
-somebody else runs no code of theirs. The steps before the network are kept too: new subjects enter as
-series or matrices, and their regions are put into the model's order by name.
+A saved model is a folder with ``model.safetensors`` and JSON files. Nothing is pickled, so loading a model
+runs no code from it. The steps before the network are saved too: new subjects are given as series or
+matrices, and their regions are put into the model's order by name.
 """
 
 from cignn import CIGNNClassifier, load_model, save_model
@@ -16,7 +16,7 @@ pipe = make_connectome_pipeline(CIGNNClassifier(epochs=15, n_estimators=2, rando
 pipe.fit(training, training.y)
 save_model(pipe, "model")
 
-# Somewhere else, some time later.
+# Later, perhaps on another machine
 model = load_model("model")
 print(model)
 probabilities = model.predict_proba(new)
@@ -25,5 +25,5 @@ for subject, row in zip(new.subjects, probabilities, strict=True):
 print(f"accuracy on {len(new)} new subjects: {model.score(new, new.y):.2f}")
 
 explanation = model.explain(new)[0]
-print("the connections that weigh most in the first new subject:")
+print("top connections of the first new subject:")
 print(explanation.top_edges(5).to_string(index=False))
