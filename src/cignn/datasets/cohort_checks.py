@@ -125,22 +125,22 @@ def check_cohort(
     duplicates : {"raise", "keep_first", "keep"}, default="raise"
         What to do about an id that occurs twice, or identical data under two ids.
     near_duplicates : {"raise", "warn", "drop_subject", "keep_first", "keep"}, default="warn"
-        What to do about practically the same scan under two ids (connectivity that correlates above 0.7
-        once what all subjects share is taken out, where that of strangers correlates by about 0). "warn"
-        logs and keeps them; "drop_subject" drops both, because nobody knows whose scan it is. Looked for
-        among 20 or more subjects with at least 10 ROIs.
+        What to do about nearly the same scan under two ids: connectivity that correlates above 0.7 after
+        what all subjects share is removed, while that of different subjects correlates by about 0. "warn"
+        logs and keeps them; "drop_subject" drops both, because it is unknown whose scan it is. Checked if
+        there are at least 20 subjects and 10 ROIs.
     missing_labels : {"raise", "drop_subject", "keep"}, default="raise"
         What to do about subjects without a label.
     missing_sites : {"raise", "drop_subject", "own_site"}, default="raise"
         What to do about subjects without a site where others have one; "own_site" puts them into the site
         "unknown". Where nobody has a site the cohort has no sites.
     one_class : {"raise", "keep"}, default="raise"
-        What to do where all labels are equal.
+        What to do if all labels are equal.
 
     Returns
     -------
     Cohort
-        The cohort itself where nothing had to change.
+        The cohort; the same object if nothing had to be changed.
 
     Examples
     --------

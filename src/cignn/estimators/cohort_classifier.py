@@ -236,9 +236,9 @@ class CohortClassifier(Pipeline):
         Parameters
         ----------
         path : str or Path
-            The folder; made where it is missing. A model that is there is replaced, whole or not at all.
+            The folder; created if missing. A model that is already there is replaced.
         notes : mapping of str to str, default=None
-            Text to keep beside the model, as ``{"settings.toml": text}``.
+            Text files to save with the model, by name: ``{"settings.toml": text}``.
         """
         classifier = self.classifier_
         steps, arrays = saved_steps(step for _, step in self.steps[:-1])

@@ -39,31 +39,31 @@ class DIRClassifier(ExplainingClassifier):
     dropout : float, default=0.5
         Dropout in the layers behind the readout.
     density : float, "auto" or None, default="auto"
-        Share of strongest edges that the network reads. None is all, "auto" a tenth of aligned graphs and all
-        of others: on a complete graph all nodes would get nearly the same embedding.
+        Share of the strongest edges that the network reads. None reads all edges. "auto" is 0.1 for aligned
+        graphs, because in a complete graph all nodes would get nearly the same embedding, and all for others.
     ratio : float, default=0.25
         Share of a graph's edges in its rationale.
     variance_weight : float, default=1.0
         Weight λ of the variance of the risk over interventions.
     epochs : int or "auto", default="auto"
-        Epochs; "auto" makes about 3000 gradient steps, but at least 60 and at most 200 epochs.
+        Number of training epochs; "auto" makes about 3000 gradient steps, in 60 to 200 epochs.
     learning_rate : float, default=0.001
         Learning rate of Adam.
     weight_decay : float, default=0.0005
         Weight decay of Adam.
     ema_decay : float, default=0.99
-        Decay per step of the running average of the weights, which is what is validated and kept; 0 keeps the
-        weights themselves.
+        Decay per step of the exponential moving average of the network's weights. The average is validated
+        and kept; 0 turns averaging off.
     batch_size : int, default=32
-        Graphs in a gradient step.
+        Number of graphs in a gradient step.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes by label.
+        Weight of each class in the loss, by label.
     validation_fraction : float, default=0.1
-        Share of the graphs set aside in ``fit`` to choose the epoch.
+        Share of the training graphs set aside in ``fit``. The epoch that is best on them is kept.
     checkpoint : str, Path or None, default=None
-        File written after every epoch, from which a killed ``fit`` goes on.
+        File written after every epoch. An interrupted ``fit`` resumes from it.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to train; "auto" is CUDA where there is one.
+        Where to train; "auto" uses CUDA if it is available.
     verbose : int, default=0
         Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None

@@ -108,8 +108,8 @@ def save_model(
 ) -> None:
     """Write a fitted classifier or pipeline into a folder, which `load_model` reads.
 
-    Nothing in it is pickled. A model that is there already is replaced, whole or not at all, whenever the
-    process ends.
+    Nothing is pickled. A model that is already there is replaced; if the process is killed meanwhile, the
+    folder holds the complete old or new model.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def save_model(
     path : str or Path
         The folder; made where it is missing.
     notes : mapping of str to str, default=None
-        Text to keep beside the model, as ``{"settings.toml": text}``.
+        Text files to save with the model, by name: ``{"settings.toml": text}``.
 
     Examples
     --------
@@ -144,7 +144,8 @@ def save_model(
 def load_model(path: str | Path) -> Any:
     """Read a model that `save_model` or a model's ``save`` wrote.
 
-    A damaged, foreign or newer folder is refused with one clear line. Nothing in it is run.
+    Loading runs no code from the folder. A folder that is damaged, of another kind or from a newer version raises
+    an error.
 
     Parameters
     ----------

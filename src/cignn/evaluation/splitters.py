@@ -250,15 +250,15 @@ class KFold(Splitter):
 class LeaveOneSiteOut(Splitter):
     """Every site is the test part once; the epoch is chosen on other whole sites.
 
-    The epoch is thus chosen on sites that were not learnt from, as the test site is. Where whole sites would
-    take more than a quarter of the other scans, validation is a share of every other site. Scans of a test
-    subject at other sites are left out.
+    So the epoch is chosen on sites that were not used in training, like the test site. If whole sites would
+    take more than a quarter of the other scans, the validation part is a share of every other site. Scans of a
+    test subject at other sites are left out.
 
     Parameters
     ----------
     validation_size : float, default=0.1
-        Least share of the other sites' scans to choose the epoch on. They are part of the training part that
-        `split` yields.
+        Smallest share of the other sites' scans to choose the epoch on. They are part of the training part
+        that `split` yields.
     n_inner : int, default=3
         Number of groups of sites on which `evaluate` searches settings.
     random_state : int, default=0

@@ -303,14 +303,13 @@ def reproduce(
     name : str
         One of `names`, such as "explanation-accuracy", "loso" or "ablation".
     data : str, Path, mapping or None, default=None
-        The data folder (docs/paper.md says what lies in it), or a mapping of names of data sets to
-        `GraphSet`, `Cohort` or path. None is the folder CIGNN_DATA at full scale and small simulated
-        stand-ins at smoke scale. A set that is not there is named with how to get it, and the rest runs.
+        The data folder (docs/paper.md describes it), or a mapping of names of data sets to `GraphSet`,
+        `Cohort` or path. None uses the folder in the environment variable CIGNN_DATA at full scale and small
+        simulated data at smoke scale. If a data set is missing, the page says how to get it.
     scale : {"smoke", "full"}, default="smoke"
-        "smoke" shows in seconds that it runs, with tiny networks on a few graphs; "full" is the paper's size.
+        "smoke" is a quick trial with tiny networks on a few graphs; "full" is the paper's size.
     store : str or Path, default="results/paper"
-        Folder in which finished tasks are kept and the tables written; the same command goes on where a
-        killed one stopped.
+        Folder for finished tasks and tables. The same call resumes an interrupted run.
     n_jobs : int, default=1
         Number of processes, as for `evaluate`.
     rows : sequence of str or None, default=None
