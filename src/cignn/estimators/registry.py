@@ -144,8 +144,8 @@ def save_model(
 def load_model(path: str | Path) -> Any:
     """Read a model that `save_model` or a model's ``save`` wrote.
 
-    Loading runs no code from the folder. A folder that is damaged, of another kind or from a newer version raises
-    an error.
+    Loading runs no code from the folder. A folder that is damaged, of another kind or from a newer version
+    raises an error.
 
     Parameters
     ----------

@@ -251,8 +251,8 @@ class LeaveOneSiteOut(Splitter):
     """Every site is the test part once; the epoch is chosen on other whole sites.
 
     So the epoch is chosen on sites that were not used in training, like the test site. If whole sites would
-    take more than a quarter of the other scans, the validation part is a share of every other site. Scans of a
-    test subject at other sites are left out.
+    take more than a quarter of the other scans, the validation part is a share of every other site. Scans of
+    a test subject at other sites are left out.
 
     Parameters
     ----------
