@@ -112,7 +112,7 @@ Format = Annotated[
     str,
     typer.Option(
         "--format",
-        help=f"Format of DATA: {', '.join(FORMATS)}.",
+        help=f"Format of the data: {', '.join(FORMATS)}.",
         autocompletion=_words(FORMATS),
         rich_help_panel=DATA,
         metavar="NAME",
@@ -130,7 +130,7 @@ AtlasName = Annotated[
     str | None,
     typer.Option(
         "--atlas",
-        help="aal116, or a table with the columns name, x, y, z, system; by default regions.csv in DATA.",
+        help="aal116, or a table with the columns name, x, y, z, system; by default the data's regions.csv.",
         rich_help_panel=DATA,
         metavar="NAME|FILE",
     ),

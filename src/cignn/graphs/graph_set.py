@@ -75,19 +75,19 @@ class GraphSet(StoredGraphs):
     Parameters
     ----------
     store : Stacked or Ragged
-        The checked graphs; the class methods make it.
+        Internal storage of the graphs, made by the class methods.
     y : array-like of shape (g,), default=None
         Labels of any type.
     groups : array-like of shape (g,), default=None
-        Sites, which `cignn.evaluation` may leave out one by one; or "train" and "test" of a set that comes
+        Groups as in scikit-learn: sites, for leave-one-site-out; or "train" and "test" of a set that comes
         with its own test graphs.
     node_names : sequence of str, default=None
         Names of the nodes of an aligned set.
     meta : mapping of str to array-like of shape (g,), default=None
-        Further columns. "subject" names the person each graph is of: all graphs of one subject stay on one
-        side of every split.
+        Further columns. "subject" is the subject of each graph: all graphs of a subject stay on the same side
+        of every split.
     node_meta : mapping of str to array-like of shape (n, ...), default=None
-        More about the nodes of an aligned set: "system", "coordinates".
+        Further columns for the nodes of an aligned set, such as "system" and "coordinates".
     feature_names : sequence of str, default=None
         Names of the node features; see `with_features`.
 
