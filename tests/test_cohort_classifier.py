@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.covariance import OAS, GraphicalLasso
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from cignn import CohortClassifier, load_model, save_model
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, make_connectome_pipeline
 from cignn.connectome.pipeline import state_of, step_from
 from cignn.datasets import Atlas, Cohort, make_cohort
 from cignn.datasets.cohort_repairs import take_rois
-from cignn.estimators import CIGNNClassifier, make_estimator
+from cignn.estimators import CIGNNClassifier, GraphVectors, make_estimator
 from cignn.estimators.persistence import reseal
 
 COHORT = make_cohort(
@@ -98,6 +100,37 @@ def test_a_plain_pipeline_is_saved_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict_proba(matrices[30:]), short.predict_proba(matrices[30:]))
     with pytest.raises(TypeError, match=r"classifier of graphs or a pipeline .*, got StandardScaler"):
         save_model(StandardScaler(), tmp_path / "other")
+
+
+@pytest.mark.parametrize("left_out", [None, "passthrough"])
+def test_a_step_that_is_left_out_is_left_out_of_the_saved_model(left_out: Any, tmp_path: Path) -> None:
+    model = clone(KINDS["combat"]).set_params(combat=left_out).fit(TRAIN)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert list(loaded.named_steps) == ["connectivity", "graphs", "classifier"]
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), model.predict_proba(NEW))
+
+
+def test_a_pipeline_is_saved_only_where_it_can_be_loaded(tmp_path: Path) -> None:
+    graphs = make_connectome_pipeline().fit_transform(TRAIN)
+    lone = make_pipeline(clone(SVM)).fit(graphs, TRAIN.y)
+    save_model(lone, tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict(graphs), lone.predict(graphs))
+    twice = make_pipeline(Connectivity(), Connectivity(), ConnectomeGraphs(), clone(SVM)).fit(TRAIN, TRAIN.y)
+    with pytest.raises(TypeError, match="may have Connectivity, ComBat, ConnectomeGraphs, in this order"):
+        save_model(twice, tmp_path / "other")
+    vectors = make_pipeline(Connectivity(), ConnectomeGraphs(), GraphVectors(), SVC()).fit(TRAIN, TRAIN.y)
+    with pytest.raises(TypeError, match=r"is a classifier of graphs, .*, got SVC"):
+        save_model(vectors, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_classifier_of_a_search_is_the_best_one(tmp_path: Path) -> None:
+    model = CohortClassifier.make(GridSearchCV(clone(SVM), {"C": [0.1, 1.0]}, cv=2)).fit(TRAIN)
+    assert model[-1].best_params_["C"] == model.classifier_.C
+    assert model.trained_on(COHORT).sum() == len(TRAIN) and model.roi_names_ == TRAIN.roi_names
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict_proba(NEW), model.predict_proba(NEW))
 
 
 def test_the_steps_before_a_classifier_have_one_home() -> None:

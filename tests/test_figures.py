@@ -19,16 +19,8 @@ from matplotlib.patches import Wedge
 from cignn import report
 from cignn.datasets.atlas import SYSTEMS, Atlas
 from cignn.report.connectogram import ring, spread
-from cignn.report.style import (
-    NEGATIVE,
-    POSITIVE,
-    SAFE_SYSTEMS,
-    difference,
-    system_colours,
-    text_on,
-    top_edges,
-    top_nodes,
-)
+from cignn.report.selection import difference, top_edges, top_nodes
+from cignn.report.style import NEGATIVE, POSITIVE, SAFE_SYSTEMS, system_colours, text_on
 from cignn.report.systems import OWN, SHARED
 from drawings import AAL, axes_of, explanation, legend_words, part, texts
 

@@ -374,7 +374,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
         "is damaged: .*are no labels",
     ),
     "nested": (lambda f: (f / "config.json").write_text("[" * 10**5), r"config\.json is damaged"),
-    "older": (lambda f: edit_config(f, format_version=1), "written by an older cignn .*fit it again"),
+    "older": (
+        lambda f: edit_config(f, format_version=persistence.FORMAT_VERSION - 1),
+        "written by an older cignn .*fit it again",
+    ),
     "a path for a file": (
         lambda f: edit_config(f, files={"../other": {"bytes": 1, "sha256": "0" * 64}}),
         r"config\.json is damaged",

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from cignn import CIGNNClassifier, CIGNNSettings, GraphSet
-from cignn.connectome import ConnectomeGraphs
-from cignn.estimators import PRESETS, make_estimator
+from cignn.connectome import ConnectomeGraphs, make_connectome_pipeline
+from cignn.estimators import PRESETS, DIRClassifier, make_estimator
 from cignn.estimators.ci_gnn_settings import EPOCHS, N_ESTIMATORS
 from cignn.evaluation.methods import plain, with_settings
 
@@ -94,6 +94,7 @@ def test_as_a_mapping_it_holds_what_is_set() -> None:
     with pytest.raises(KeyError):
         settings["keep"]
     assert repr(settings) == "CIGNNSettings(dropout=0.3, patience=None)" and repr(settings.keep) == "<preset>"
+    assert f"{settings.keep}" == "<preset>"
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, clone, lambda s: pickle.loads(pickle.dumps(s))])
@@ -169,7 +170,20 @@ def test_a_search_may_name_settings_directly() -> None:
         assert last.settings == {"dropout": 0.3} and last.epochs == 2
 
 
+def test_a_setting_may_have_the_name_of_a_step() -> None:
+    pipe = make_connectome_pipeline(CIGNNClassifier())
+    found = with_settings(pipe, {"classifier": "gcn", "graphs": "passthrough"})
+    assert found["classifier"].settings == {"classifier": "gcn"} and found["graphs"] == "passthrough"
+    assert with_settings(pipe, {"classifier": DIRClassifier()})["classifier"].get_params()["dropout"] == 0.5
+
+
 def test_a_store_knows_settings_however_they_are_written() -> None:
     ways = ({"dropout": 0.3}, CIGNNSettings(dropout=0.3))
     first, second = (plain(CIGNNClassifier(settings=way)) for way in ways)
     assert first == second != plain(CIGNNClassifier(settings={"dropout": 0.2}))
+    as_given = CIGNNClassifier().set_params(**CIGNNClassifier().get_params())
+    for nothing in (CIGNNClassifier(settings={}), CIGNNClassifier(settings=CIGNNSettings()), as_given):
+        assert plain(nothing) == plain(CIGNNClassifier())
+    assert repr(as_given) == "CIGNNClassifier()"
+    widths = (plain(CIGNNClassifier(settings={"encoder_hidden": way([8, 8])})) for way in (list, np.array))
+    assert next(widths) == next(widths)

@@ -65,7 +65,7 @@ def test_the_connectivity_vector_is_the_upper_triangle() -> None:
     with pytest.raises(ValueError, match="needs aligned graphs"):
         GraphVectors("connectivity").fit(make_ba2motifs(4, random_state=0))
     larger = GraphSet.from_arrays(np.ones((2, 4, 4)), aligned=True)
-    with pytest.raises(ValueError, match="fitted on aligned graphs of 3 nodes, got aligned graphs of 4"):
+    with pytest.raises(ValueError, match=r"got aligned graphs of 4 nodes, GraphVectors learnt from .* of 3;"):
         vectors.transform(larger)
     with pytest.raises(ValueError, match="got graphs that are not aligned"):
         vectors.transform(make_ba2motifs(4, random_state=0))
@@ -77,8 +77,22 @@ def test_statistics_have_names_and_other_features_are_refused() -> None:
     table = vectors.set_output(transform="pandas").transform(graphs)
     assert list(table.columns) == vectors.get_feature_names_out().tolist()
     np.testing.assert_array_equal(table["nodes"], graphs.n_nodes)
-    with pytest.raises(ValueError, match=r"fitted on graphs with \d+ node features, got 2"):
+    with pytest.raises(ValueError, match=r"have 2 node features, GraphVectors expects \d+"):
         vectors.transform(GraphSet.from_arrays([np.ones((3, 3))], [np.ones((3, 2))]))
+
+
+def test_vectors_know_nodes_and_features_by_name() -> None:
+    matrices, order = brains(np.arange(6) % 2, n=3).batch().adj.numpy(), [2, 0, 1]
+    named = {"aligned": True, "node_names": ["a", "b", "c"]}
+    vectors = GraphVectors().fit(GraphSet.from_arrays(matrices, **named))
+    moved = GraphSet.from_arrays(matrices[:, order][:, :, order], aligned=True, node_names=["c", "a", "b"])
+    with pytest.raises(ValueError, match=r"node 0 is 'c', not 'a'\); bring them into the same order"):
+        vectors.transform(moved)
+    edges, nodes, x = np.array([(0, 1)]), np.zeros(3, int), np.random.default_rng(0).normal(size=(3, 2))
+    graphs = GraphSet.from_edges(edges, nodes, x, [1], feature_names=["u", "v"])
+    swapped = GraphSet.from_edges(edges, nodes, x[:, ::-1], [1], feature_names=["v", "u"])
+    statistics = GraphVectors().fit(graphs)
+    np.testing.assert_array_equal(statistics.transform(swapped), statistics.transform(graphs))
 
 
 @pytest.mark.parametrize(("name", "stock"), STOCK.items(), ids=STOCK)

@@ -342,6 +342,14 @@ def test_subjects_may_have_scans_of_several_classes(name: str, n_once: int) -> N
         protocol.splits(few, 0)
 
 
+@pytest.mark.parametrize(("n_splits", "n"), [(3, 3), (2, 4)])
+def test_few_subjects_of_all_classes_are_enough(n_splits: int, n: int) -> None:
+    y, subjects = np.tile([0, 1], n), np.repeat(np.arange(n), 2)
+    splits = list(KFold(n_splits).split(np.zeros(2 * n), y, subjects))
+    assert [len(np.unique(subjects[test])) for _, test in splits] == [n // n_splits] * n_splits
+    assert all(set(y[train]) == set(y[test]) == {0, 1} for train, test in splits)
+
+
 def test_splits_of_ones_own_are_checked() -> None:
     labels = Labels(np.array([0, 1, 0, 1]), np.array(["a", "b", "a", "c"]))
     with pytest.raises(ValueError, match="split 'x' has subject 'a' in both its train and its test part"):

@@ -86,6 +86,10 @@ _COMBAT = ("grand_mean_", "effects_", "scale_", "shift_", "spread_")
 def saved_steps(steps: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
     """Return fitted steps as plain data, one dict each, and their arrays, named ``number.name``."""
     states = [state_of(step) for step in steps]
+    if states and not _in_order([state.step for state in states]):
+        raise TypeError(
+            f"a model of these steps cannot be saved; it may have {', '.join(STEPS)}, in this order."
+        )
     plain = [{"step": s.step, "params": s.params, "facts": s.facts} for s in states]
     return plain, {f"{i}.{name}": array for i, s in enumerate(states) for name, array in s.arrays.items()}
 
@@ -98,10 +102,15 @@ def loaded_steps(
     for i, one in enumerate(plain):
         own = {name.partition(".")[2]: a for name, a in arrays.items() if name.startswith(f"{i}.")}
         steps.append(step_from(StepState(one["step"], one["params"], one["facts"], own), n_rois))
-    order = [list(STEPS.values()).index(type(step)) for step in steps]
-    if order != sorted(set(order)) or type(steps[-1]) is not ConnectomeGraphs:
+    if not _in_order([one["step"] for one in plain]):
         raise ValueError("its steps are not those of a cohort's model")
     return [(NAMES[type(step)], step) for step in steps]
+
+
+def _in_order(names: list[str]) -> bool:
+    """Whether these are some of `STEPS`, each once, in their order and with the last of them."""
+    order = [list(STEPS).index(name) for name in names]
+    return order == sorted(set(order)) and names[-1:] == ["ConnectomeGraphs"]
 
 
 class StepState(NamedTuple):

@@ -20,6 +20,8 @@ from cignn.estimators.checkpoint import Checkpoint, State, checkpoint_path, memb
 from cignn.estimators.classifier import (
     EvalSet,
     GraphClassifier,
+    check_features,
+    check_nodes,
     checked_probabilities,
     class_codes,
     class_weights,
@@ -231,7 +233,8 @@ class NeuralGraphClassifier(GraphClassifier):
                 raise ValueError(f"eval_set must be graphs or (graphs, labels), got {len(pair)} things.")
             held_out, labels = labelled(*pair)
             held_out = held_out.with_features(graphs.feature_names)
-            self._check_nodes(held_out, graphs.n_features, size_of(graphs), graphs.node_names)
+            check_features(type(self).__name__, held_out, graphs.n_features)
+            check_nodes(type(self).__name__, held_out, size_of(graphs), graphs.node_names)
             unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
             if unknown:
                 raise ValueError(f"eval_set has labels that the training graphs lack: {unknown}.")

@@ -190,7 +190,7 @@ class CIGNNClassifier(ExplainingClassifier):
         inside = {name.removeprefix(INSIDE): v for name, v in params.items() if name.startswith(INSIDE)}
         super().set_params(**{name: v for name, v in params.items() if not name.startswith(INSIDE)})
         if inside:
-            self.settings = as_settings(self.settings).replace(**inside)
+            self.settings = as_settings(self.settings).replace(**inside) or None
         return self
 
     def resolved_defaults(self) -> dict[str, Any]:

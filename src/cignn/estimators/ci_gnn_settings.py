@@ -19,6 +19,8 @@ class _Unset(Enum):
     def __repr__(self) -> str:
         return "<preset>"
 
+    __str__ = __repr__
+
 
 UNSET: Any = _Unset.PRESET
 

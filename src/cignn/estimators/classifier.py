@@ -328,33 +328,34 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         self._check_is_fitted()
         check_graphs(X)
         X = X.with_features(self.feature_names_)
-        self._check_nodes(X, self.n_features_in_, self.n_nodes_, self.node_names_)
+        check_features(type(self).__name__, X, self.n_features_in_)
+        check_nodes(type(self).__name__, X, self.n_nodes_, self.node_names_)
         return X
 
-    def _check_nodes(
-        self, graphs: GraphSet, n_features: int, n_nodes: int | None, names: list[str] | None
-    ) -> None:
-        if graphs.n_features != n_features:
-            raise ValueError(
-                f"graphs have {graphs.n_features} node features, {type(self).__name__} expects {n_features}."
-            )
-        if n_nodes is not None and len(graphs) and size_of(graphs) != n_nodes:
-            kind = (
-                f"aligned graphs of {size_of(graphs)} nodes"
-                if graphs.aligned
-                else "graphs that are not aligned"
-            )
-            raise ValueError(
-                f"got {kind}, {type(self).__name__} learnt from aligned graphs of {n_nodes}; give graphs of "
-                "the same nodes, made with aligned=True."
-            )
-        if names is None or graphs.node_names is None or graphs.node_names == names:
-            return
-        pairs = enumerate(zip(graphs.node_names, names, strict=False))
-        different = next((f"node {i} is {a!r}, not {b!r}" for i, (a, b) in pairs if a != b), "sizes differ")
-        raise ValueError(
-            f"the nodes are not those that were learnt from ({different}); bring them into the same order."
+
+def check_features(who: str, graphs: GraphSet, n_features: int) -> None:
+    """Refuse graphs with another number of node features; who : the class that asks."""
+    if graphs.n_features != n_features:
+        raise ValueError(f"graphs have {graphs.n_features} node features, {who} expects {n_features}.")
+
+
+def check_nodes(who: str, graphs: GraphSet, n_nodes: int | None, names: list[str] | None) -> None:
+    """Refuse graphs of other nodes than the aligned ones learnt from; n_nodes : None where they were not."""
+    if n_nodes is not None and len(graphs) and size_of(graphs) != n_nodes:
+        kind = (
+            f"aligned graphs of {size_of(graphs)} nodes" if graphs.aligned else "graphs that are not aligned"
         )
+        raise ValueError(
+            f"got {kind}, {who} learnt from aligned graphs of {n_nodes}; give graphs of the same nodes, made "
+            "with aligned=True."
+        )
+    if names is None or graphs.node_names is None or graphs.node_names == names:
+        return
+    pairs = enumerate(zip(graphs.node_names, names, strict=False))
+    different = next((f"node {i} is {a!r}, not {b!r}" for i, (a, b) in pairs if a != b), "sizes differ")
+    raise ValueError(
+        f"the nodes are not those that were learnt from ({different}); bring them into the same order."
+    )
 
 
 def checked_probabilities(values: np.ndarray) -> np.ndarray:

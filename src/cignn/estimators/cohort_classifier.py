@@ -115,9 +115,9 @@ class CohortClassifier(Pipeline):
 
     @property
     def classifier_(self) -> Any:
-        """The fitted classifier of graphs."""
+        """The fitted classifier of graphs; where the last step searched for one, the best."""
         check_is_fitted(self)
-        return self[-1]
+        return getattr(self[-1], "best_estimator_", self[-1])
 
     @property
     def interrupted_(self) -> bool:
@@ -241,7 +241,17 @@ class CohortClassifier(Pipeline):
             Text files to save with the model, by name: ``{"settings.toml": text}``.
         """
         classifier = self.classifier_
-        steps, arrays = saved_steps(step for _, step in self.steps[:-1])
+        if not isinstance(classifier, GraphClassifier):
+            raise TypeError(
+                'the last step of a saved model is a classifier of graphs, such as make_estimator("lasso"), '
+                f"got {type(classifier).__name__}."
+            )
+        steps, arrays = saved_steps(
+            step for _, step in self.steps[:-1] if step is not None and step != "passthrough"
+        )
+        if not steps:
+            classifier.save(path, notes)
+            return
         content = {"steps": steps, "subjects": self.subjects_}
         files = classifier._files() | {PREPARATION: json_bytes(content), REFERENCE: save(arrays)}
         write_folder(path, classifier._config(), files, notes)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cignn._arrays import upper_pairs, upper_triangle
 from cignn._checks import choice
-from cignn.estimators.classifier import check_graphs, size_of
+from cignn.estimators.classifier import check_features, check_graphs, check_nodes, size_of
 from cignn.graphs import GraphBatch, GraphSet
 
 FEATURES = ("connectivity", "statistics")
@@ -129,19 +129,10 @@ class GraphVectors(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         check_graphs(X)
         if self.features_ == "connectivity":
-            n = self.n_nodes_ or 0
-            if len(X) and size_of(X) != n:
-                raise ValueError(
-                    f"GraphVectors was fitted on aligned graphs of {n} nodes, got "
-                    f"{f'aligned graphs of {size_of(X)}' if X.aligned else 'graphs that are not aligned'}; "
-                    "give graphs of the same nodes."
-                )
-            return connectivity_vector(X, n)
-        if X.n_features != self.n_features_in_:
-            raise ValueError(
-                f"GraphVectors was fitted on graphs with {self.n_features_in_} node features, "
-                f"got {X.n_features}."
-            )
+            check_nodes("GraphVectors", X, self.n_nodes_, self.node_names_)
+            return connectivity_vector(X, self.n_nodes_ or 0)
+        X = X.with_features(self.feature_names_)
+        check_features("GraphVectors", X, self.n_features_in_)
         return graph_statistics(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

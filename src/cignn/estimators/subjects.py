@@ -37,10 +37,10 @@ class Subjects(NamedTuple):
     def cut(self, index: np.ndarray, share: float, seed: int) -> Parts:
         """Hold ``share`` of all subjects, drawn among those of ``index``, stratified by class.
 
-        Both parts have room for every class.
+        Both parts have room for every class, of as many subjects of one class each.
         """
         n_classes = self.has.shape[1]
-        size = min(max(n_classes, round(share * len(self.has))), len(index) - n_classes)
+        size = max(1, min(max(n_classes, round(share * len(self.has))), len(index) - n_classes))
         strata = self.strata(index, 2, min(size, len(index) - size))
         return Parts(*train_test_split(index, test_size=size, stratify=strata, random_state=seed))
 

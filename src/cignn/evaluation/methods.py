@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import Cohort
-from cignn.estimators import GraphClassifier, NeuralGraphClassifier, make_estimator
+from cignn.estimators import CIGNNClassifier, GraphClassifier, NeuralGraphClassifier, make_estimator
 from cignn.explainers import Explainer, make_explainer
 from cignn.graphs import GraphSet
 
@@ -97,10 +97,13 @@ def with_settings(estimator: Any, settings: Mapping[str, Any]) -> Any:
     """Return a clone with settings of its own or, of a pipeline, of its last step."""
     estimator = clone(estimator)
     known = estimator.get_params(deep=True)
-    last = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    steps = list(estimator.named_steps) if isinstance(estimator, Pipeline) else []
+    last = f"{steps[-1]}__" if steps else ""
     params = {}
     for name, value in settings.items():
-        places = (name, last + name, f"{last}settings__{name}")  # the last are settings of CI-GNN
+        places = [name, last + name, f"{last}settings__{name}"]  # the last are settings of CI-GNN
+        if name in steps and isinstance(value, str) and value != "passthrough":
+            places.remove(name)  # CI-GNN has a setting "classifier" too, which is a word
         full = next((place for place in places if place in known), None)
         if full is None:
             own = sorted(key for key in known if key.startswith(last))
@@ -155,8 +158,8 @@ def plain(value: Any) -> Any:
     """Return settings as JSON can hold them; equal settings give the same in every process."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        return value.tolist()
     if isinstance(value, (Path, torch.device, np.dtype)):
         return str(value)
     if isinstance(value, Mapping):
@@ -172,6 +175,8 @@ def plain(value: Any) -> Any:
         return f"{value.__module__}.{value.__qualname__}"
     if hasattr(value, "get_params"):
         params = {k: v for k, v in value.get_params(deep=False).items() if k not in RUNNING}
+        if isinstance(value, CIGNNClassifier):
+            params["settings"] = params["settings"] or None  # without any, all ways to write it are one
         meant = plain(value.resolved_defaults()) if hasattr(value, "resolved_defaults") else {}
         described = {"class": plain(type(value)), "params": plain(params)}
         return described | ({"resolved_defaults": meant} if meant else {})

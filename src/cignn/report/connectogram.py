@@ -9,23 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cignn.explanations import Explanation
+from cignn.report.selection import difference, n_edges_at, names_of, top_edges, top_nodes
 from cignn.report.style import (
     INK,
     PAGE,
     QUIET,
-    difference,
     difference_colours,
     house_style,
     in_order,
-    n_edges_at,
-    names_of,
     new_figure,
     readable,
     save,
     system_colours,
     text_on,
-    top_edges,
-    top_nodes,
     weight_colours,
 )
 from cignn.report.systems import dress_bar, legend_columns, legend_height

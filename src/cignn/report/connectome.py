@@ -10,21 +10,17 @@ import numpy as np
 
 from cignn.datasets.atlas import Atlas
 from cignn.explanations import Explanation
+from cignn.report.selection import check_same_nodes, difference, n_edges_at, top_edges, top_nodes
 from cignn.report.style import (
     INK,
     PAGE,
     QUIET,
-    check_same_nodes,
-    difference,
     difference_colours,
     house_style,
     label_points,
-    n_edges_at,
     new_figure,
     readable,
     save,
-    top_edges,
-    top_nodes,
     weight_colours,
 )
 from cignn.report.systems import (

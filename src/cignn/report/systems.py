@@ -11,6 +11,7 @@ import pandas as pd
 
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.explanations import Explanation, Explanations
+from cignn.report.selection import names_of
 from cignn.report.style import (
     COLUMN,
     EMPTY,
@@ -21,7 +22,6 @@ from cignn.report.style import (
     difference_colours,
     house_style,
     in_order,
-    names_of,
     new_figure,
     save,
     signed_number,
