@@ -22,7 +22,7 @@ from cignn.connectome.pipeline import state_of, step_from
 from cignn.datasets import Atlas, Cohort, make_cohort
 from cignn.datasets.cohort_repairs import take_rois
 from cignn.estimators import CIGNNClassifier, GraphVectors, make_estimator
-from cignn.estimators.persistence import reseal
+from examples import reseal
 
 COHORT = make_cohort(
     40, 20, n_edges=8, effect=0.15, site_effect=0.3, n_site_edges=8, lengths=(60, 80),

@@ -24,11 +24,11 @@ from cignn.datasets import load_rest_meta_mdd, make_cohort
 from cignn.estimators import make_estimator
 from cignn.estimators.checkpoint import ROW, Checkpoint, _checksum, _progress
 from cignn.estimators.classifier import checked_probabilities
-from cignn.estimators.persistence import WEIGHTS, reseal
+from cignn.estimators.persistence import WEIGHTS
 from cignn.evaluation import Holdout, Split, Store, store_file
 from cignn.evaluation.tasks import Outcome, Score, Task
 from commands import write_study
-from examples import tiny
+from examples import reseal, tiny
 
 EPOCHS = 4
 

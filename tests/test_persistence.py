@@ -26,6 +26,7 @@ from cignn.cli.app import FailedWorkError
 from cignn.cli.fit import save_or_keep
 from cignn.estimators import checkpoint as checkpoint_module
 from cignn.estimators import persistence, training
+from examples import reseal
 
 pytestmark = pytest.mark.medium
 
@@ -68,7 +69,14 @@ def test_a_loaded_model_is_the_saved_one(tmp_path: Path, graphs: GraphSet, fitte
         assert a.prediction == b.prediction
     params = {k: v for k, v in fitted.get_params().items() if k not in ("random_state", "checkpoint")}
     assert {name: loaded.get_params()[name] for name in params} == params
-    for name in ("settings_", "best_epoch_", "n_features_in_", "node_names_", "training_digest_"):
+    for name in (
+        "settings_",
+        "best_epoch_",
+        "interrupted_",
+        "n_features_in_",
+        "node_names_",
+        "training_digest_",
+    ):
         assert getattr(loaded, name) == getattr(fitted, name), name
     pd.testing.assert_frame_equal(loaded.history_, fitted.history_, rtol=1e-9)
 
@@ -313,7 +321,7 @@ def edit_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any])
     weights = load_file(folder / "model.safetensors")
     change(weights)
     save_file(weights, folder / "model.safetensors")
-    persistence.reseal(folder)
+    reseal(folder)
 
 
 def flip_a_bit(path: Path, where: float = 0.5) -> None:

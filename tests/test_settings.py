@@ -48,6 +48,19 @@ def test_help_fits_a_screen_and_says_what_auto_is() -> None:
 # ---------------------------------------------------------------------- presets
 
 
+@pytest.mark.parametrize(
+    ("model", "culprit"),
+    [
+        (CIGNNClassifier("connectome"), 'preset="connectome"'),
+        (CIGNNClassifier(settings={"readout": "edges"}), 'readout="edges"'),
+        (CIGNNClassifier(settings={"node_vectors": True}), "node_vectors"),
+    ],
+)
+def test_what_needs_aligned_graphs_is_named(model: CIGNNClassifier, culprit: str) -> None:
+    with pytest.raises(ValueError, match=f"^{culprit} needs aligned graphs"):
+        model.fit(OTHER)
+
+
 def test_auto_picks_by_the_data_and_a_name_does_not() -> None:
     assert CIGNNClassifier()._settings(ALIGNED)["preset"] == "connectome"
     assert CIGNNClassifier()._settings(OTHER)["preset"] == "motif"
@@ -142,6 +155,11 @@ def test_settings_can_be_set_through_the_classifier(start: Any) -> None:
     pipe = make_pipeline(ConnectomeGraphs(), CIGNNClassifier(settings=start))
     pipe.set_params(cignnclassifier__settings__dropout=0.3)
     assert pipe[-1].settings == model.settings
+
+
+def test_a_setting_taken_for_a_parameter_is_told_its_place() -> None:
+    with pytest.raises(ValueError, match=r"dropout is one of the settings; name it settings__dropout\."):
+        CIGNNClassifier().set_params(dropout=0.3)
 
 
 def test_a_preset_given_as_settings_is_not_changed_through_a_classifier() -> None:

@@ -27,8 +27,8 @@ from cignn.datasets import make_ba2motifs
 from cignn.estimators import GraphVectors, ShallowGraphClassifier
 from cignn.estimators import graph_vectors as module
 from cignn.estimators.graph_vectors import STATISTICS, graph_statistics
-from cignn.estimators.persistence import reseal
 from cignn.estimators.shallow import MODELS
+from examples import reseal
 
 L1 = {"penalty": "l1"} if LogisticRegression().penalty == "l2" else {"l1_ratio": 1.0}
 STOCK: dict[str, Any] = {

@@ -260,6 +260,7 @@ class NeuralGraphClassifier(GraphClassifier):
     def _config(self) -> dict[str, Any]:
         return super()._config() | {
             "best_epoch": self.best_epoch_,
+            "interrupted": self.interrupted_,
             "history": json.loads(self.history_.to_json(orient="split", double_precision=15)),
         }
 
@@ -271,6 +272,7 @@ class NeuralGraphClassifier(GraphClassifier):
         weights = read_weights(saved)
         estimator = cls._from_config(saved.config)
         estimator.best_epoch_ = saved.config["best_epoch"]
+        estimator.interrupted_ = bool(saved.config["interrupted"])
         estimator.history_ = pd.DataFrame(**saved.config["history"])
         with torch.device("meta"):  # asks for no memory, whatever sizes the config tells of
             wanted = estimator._untrained(len(weights)).state_dict()

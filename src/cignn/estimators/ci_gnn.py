@@ -187,6 +187,9 @@ class CIGNNClassifier(ExplainingClassifier):
         CIGNNClassifier
             This estimator.
         """
+        for name in params:
+            if name in SETTINGS:
+                raise ValueError(f"{name} is one of the settings; name it {INSIDE}{name}.")
         inside = {name.removeprefix(INSIDE): v for name, v in params.items() if name.startswith(INSIDE)}
         super().set_params(**{name: v for name, v in params.items() if not name.startswith(INSIDE)})
         if inside:
@@ -223,6 +226,8 @@ class CIGNNClassifier(ExplainingClassifier):
             choice(settings, name, options)
         if not pairs and (settings["readout"] == "edges" or settings["node_vectors"]):
             name = "node_vectors" if settings["node_vectors"] else 'readout="edges"'
+            if not as_settings(self.settings).keys() & {"node_vectors", "readout"}:
+                name = f'preset="{settings["preset"]}"'
             raise ValueError(
                 f"{name} needs aligned graphs, node i the same in each, of at least two nodes; these are not."
             )

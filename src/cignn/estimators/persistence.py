@@ -132,15 +132,6 @@ def sealed(config: Mapping[str, Any]) -> bytes:
     return json_bytes(content | {"checksum": _checksum(content)})
 
 
-def reseal(path: str | Path) -> None:
-    """Update the sizes and checksums in the config of a model folder whose files were changed by hand."""
-    folder = Path(path)
-    config = json.loads((folder / CONFIG).read_bytes())
-    for kind in ("files", "notes"):
-        config[kind] = _listed({name: (folder / name).read_bytes() for name in config[kind]})
-    (folder / CONFIG).write_bytes(sealed(config))
-
-
 def check_model_path(path: str | Path) -> Path:
     """Refuse a path that holds anything but a model or cannot be written; nothing is left behind.
 

@@ -153,7 +153,7 @@ def permutation_test(
         if metric not in LABEL_METRICS and parts[0].coded.probabilities is None:
             raise ValueError(f"{metric} needs probabilities, {names[0]!r} gives none.")
         rng = np.random.default_rng(random_state)
-        owner, truth, several = _scans(parts, n_subjects)
+        owner, truth, several = _scans(parts)
         label = np.zeros(n_subjects, int)
         label[owner] = truth
         times = np.zeros(n_subjects, int)
@@ -271,7 +271,7 @@ def _groups(predictions: pd.DataFrame, positive: Any = None) -> Iterator[tuple[t
         yield names, parts, int(subject.max()) + 1
 
 
-def _scans(parts: list[Part], n_subjects: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _scans(parts: list[Part]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(scans,) subjects and classes by number, and the subjects with scans of several classes."""
     n = 1 + max(int(part.scan.max()) for part in parts)
     owner, truth = np.zeros(n, int), np.zeros(n, int)
