@@ -39,7 +39,7 @@ from cignn.explanations import Explanations
 
 DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
 METHODS = ("ci-gnn", "linear-svm", "rbf-svm", "lasso", "random-forest")
-REMOVED = 0.1  # share of edges taken away to see whether the heaviest matter
+REMOVED = 0.1  # share of edges taken away to see whether the top ones matter
 INNER = 3  # folds of the training subjects on which a search compares settings
 
 
@@ -178,11 +178,11 @@ def score_fold(
 
 
 def removed(model: Any, held: GraphSet, explanations: Explanations, seed: int) -> dict[str, list[float]]:
-    """Probabilities without each subject's heaviest tenth of edges, and without a random tenth."""
+    """Probabilities without each subject's top tenth of edges, and without a random tenth."""
     rng = np.random.default_rng(seed)
     by_chance = Explanations(held, [rng.random(n) for n in held.n_edges])
     out = {}
-    for name, ranking in {"heaviest": explanations, "random": by_chance}.items():
+    for name, ranking in {"top": explanations, "random": by_chance}.items():
         left = held.with_edges([~gone for gone in top_edge_masks(ranking, REMOVED)])
         out[f"p without {name}"] = model.predict_proba(left)[:, 1].round(5).tolist()
     return out
@@ -251,12 +251,12 @@ def mask_worth(part: pd.DataFrame) -> dict[str, str]:
         name: np.mean(
             [roc_auc_score(r["y"], r["p"]) - roc_auc_score(r["y"], r[name]) for _, r in part.iterrows()]
         )
-        for name in ("p without heaviest", "p without random")
+        for name in ("p without top", "p without random")
     }
     return {
         "mean weight": f"{part['mean weight'].mean():.2f}",
         "rank correlation over seeds": f"{pairs.mean():.2f}" if len(pairs) else "",
-        "AUC lost without heaviest": f"{drop['p without heaviest']:.3f}",
+        "AUC lost without top": f"{drop['p without top']:.3f}",
         "AUC lost without random": f"{drop['p without random']:.3f}",
     }
 

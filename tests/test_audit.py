@@ -30,6 +30,14 @@ def flagged(found: Audit) -> set[str]:
 # ------------------------------------------------------------------------ no false alarm
 
 
+def test_sites_of_one_balance_are_not_told_apart() -> None:
+    y, sites = [0, 1] * 6, np.repeat(["A", "B", "C"], 4)
+    cohort = Cohort(matrices=small(n=12, data="matrices").matrices, y=y, sites=sites)
+    assert audit(cohort)["class balance per site"].message.endswith("share of 1 is 0.50 at every site")
+    uneven = cohort.with_y([1, 1, 1, *y[3:]])
+    assert "share of 1 from 0.50 (B) to 1.00 (A)" in audit(uneven)["class balance per site"].message
+
+
 @pytest.mark.parametrize("kind", ["series", "matrices"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_clean_cohort_passes(kind: str, seed: int) -> None:

@@ -161,6 +161,10 @@ def test_a_file_of_settings_holds_tables_of_commands_models_and_readers(call: Ca
     (here / "run.toml").write_text('data = "my_study"\nepoch = 9\n')
     result = call("fit", "--config", "run.toml")
     assert result.code == 2 and "fit has no setting 'epoch'; did you mean epochs?" in result.err
+    (here / "run.toml").write_text('data = "my_study"\nmembers = 9\n')
+    result = call("fit", "--config", "run.toml")
+    assert result.code == 2 and "fit has no setting 'members'; there are data, out," in result.err
+    assert "format, load. See" in result.err, "no option that a file cannot set"
     (here / "run.toml").write_text("data = ")
     result = call("fit", "--config", "run.toml")
     assert result.code == 2 and "is not TOML" in result.err and result.err.count("\n") == 1
@@ -379,9 +383,9 @@ def test_a_report_shows_the_evaluation_that_was_asked_for_last(call: Call, here:
 
 
 def test_failed_tasks_are_told_with_exit_code_one(call: Call, here: Path) -> None:
-    words = "evaluate my_study --methods linear-svm --combat --covariates shoe_size --out failed"
+    words = "evaluate my_study --methods linear-svm --set C=-1 --out failed"
     result = call(*words.split())
-    assert result.code == 1 and "1 tasks failed, first linear-svm" in result.err and "shoe_size" in result.err
+    assert result.code == 1 and "1 tasks failed, first linear-svm" in result.err and "got -1" in result.err
     assert list(pd.read_csv("failed/summary.csv")) == ["data", "method", "failed"]
 
 
@@ -556,6 +560,20 @@ def test_a_report_is_promised_where_there_is_a_network_to_explain(call: Call, he
     assert isinstance(load_model("network/model").classifier_, GNNClassifier)
 
 
+def test_a_report_trains_again_after_an_evaluation_with_other_settings(call: Call, here: Path) -> None:
+    for hidden in ("[4]", "[6]", "[6]"):
+        words = f"evaluate my_study --methods gin --set epochs=1 --set hidden={hidden} --out anew"
+        assert call(*words.split()).code == 0
+        before = (here / "anew/model/model.safetensors").stat().st_mtime_ns if hidden == "[6]" else 0
+        assert call("report", "anew", "--out", "anew.html", "--no-audit").code == 0
+        assert load_model("anew/model").classifier_.get_params()["hidden"] == tuple(json.loads(hidden))
+    assert (here / "anew/model/model.safetensors").stat().st_mtime_ns == before, "once"
+    file = here / "anew" / "settings.toml"
+    file.write_text(file.read_text().replace("hidden", "old_name"))
+    refused = call("report", "anew", "--out", "anew.html", "--no-audit")
+    assert refused.code == 2 and "anew/settings.toml: none of gin has a parameter 'old_name'" in refused.err
+
+
 def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
     names = "control=healthy,patient=ill"
     result = call("report", "model", "--out", "r1.html", "--json", "--class-names", names)
@@ -628,7 +646,11 @@ BAD = {
     "a site never seen": ("predict svm elsewhere", "fit with --unseen-sites pass to leave them"),
     "ages that are missing": (
         "fit ageless --combat",
-        "pass --missing-covariates mean, or leave age out of --covariates",
+        "fit with --missing-covariates mean, or leave age out of --covariates",
+    ),
+    "ages that every task needs": (
+        "evaluate ageless --combat --methods linear-svm --out no_ages",
+        "age is missing for sub-0001, sub-0002; fit with --missing-covariates mean, or leave age",
     ),
     "no arguments": ("fit", "Missing argument"),
 }

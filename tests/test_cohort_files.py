@@ -703,6 +703,13 @@ def test_exclusions_are_data(tmp_path: Path, case: str) -> None:
     assert set(got["reason"]) == {remedy.split("=")[0]} and not got["roi"].any()
 
 
+def test_an_id_that_occurs_often_is_named_once() -> None:
+    made = make_cohort(6, 8, n_edges=2, random_state=0)._with(subjects=[*"aaabbc"])
+    with pytest.raises(DataError, match="more than once for a, b; pass") as caught:
+        check_cohort(made)
+    assert caught.value.subjects == ("a", "b")
+
+
 def test_exclusions_survive(tmp_path: Path) -> None:
     made = make_cohort(12, 8, n_edges=2, random_state=0)
     assert made.exclusions.empty and check_cohort(made).exclusions.empty
@@ -714,6 +721,7 @@ def test_exclusions_survive(tmp_path: Path) -> None:
     part.series[0][:, 1] = 0.0
     part = check_cohort(part, constant_rois="drop_subject")
     assert part.exclusions["subject"].tolist() == ["sub-0005", "", "", "sub-0001"]
+    part = part._with(exclusions=part.exclusions.assign(rater="A"))  # a column of one's own
     again = load_cohort(part.save(tmp_path / "cohort.npz"))
     sparse = part.with_matrices(np.zeros((len(part), 6, 6)))
     for one in (again, part[:3], part[[0, 2]], part.with_y(None), sparse, pickle.loads(pickle.dumps(part))):

@@ -38,7 +38,7 @@ RANKINGS = {
     "all zero": ([0.0] * 4, [1, 0, 0, 0], 1 / 2, 1 / 4),
     # pairs (true, false): 0.9 beats 0.5 and 0.1, 0.5 ties with 0.5 and beats 0.1
     "tied at the border": ([0.9, 0.5, 0.5, 0.1], [1, 1, 0, 0], 3.5 / 4, (1 + 1 / 2) / 2),
-    # of three places one is taken by the heaviest, false, edge; the other two are drawn from three, two true
+    # of three places one is taken by the top, false, edge; the other two are drawn from three, two true
     "tied over more places": ([0.9, 0.5, 0.5, 0.5, 0.1], [0, 1, 1, 0, 1], (0.5 + 0.5) / 6, (2 * 2 / 3) / 3),
     "a tie that does not matter": ([0.9, 0.1, 0.1, 0.1], [1, 0, 0, 0], 1.0, 1.0),
 }

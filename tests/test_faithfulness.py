@@ -50,7 +50,7 @@ class CountsEdges:
         return np.stack([1 - high, high], 1)
 
 
-FALLING = [np.linspace(1, 0.1, 10)]  # of a path with ten edges: the first is the heaviest
+FALLING = [np.linspace(1, 0.1, 10)]  # of a path with ten edges: the first has the largest weight
 
 
 # ------------------------------------------------------------------ edges kept
@@ -88,7 +88,7 @@ def test_masks_that_do_not_fit_are_refused() -> None:
         graphs.with_edges([np.array([0, 1, 2]), np.ones(3, bool)])
 
 
-def test_the_heaviest_edges_are_counted_up() -> None:
+def test_the_number_of_top_edges_is_rounded_up() -> None:
     explanations = Explanations(paths(1, 7), [[0.1, 0.7, 0.3, 0.9, 0.2, 0.6, 0.5]])
     assert np.flatnonzero(top_edge_masks(explanations, 0.3)[0]).tolist() == [1, 3, 5]  # ⌈2.1⌉ = 3
     assert top_edge_masks(explanations, 0.0)[0].sum() == 0
@@ -117,7 +117,7 @@ def test_ties_are_broken_alike_in_any_company_and_without_favour() -> None:
 
 def test_explanation_accuracy_worked_out_by_hand() -> None:
     graphs = paths(2)
-    # the first graph's heaviest edges are the ones that count, the second's the last to come
+    # the first graph's top edges are the ones that count, the second's the last to come
     explanations = Explanations(graphs, [FALLING[0], FALLING[0][::-1]])
     curve = explanation_accuracy(CountsEdges(), explanations)
     # two of the first four edges needed: there from 2 edges on, from 8 on

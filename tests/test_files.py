@@ -60,6 +60,11 @@ def test_words_that_begin_like_a_formula_are_guarded(tmp_path, word):
     assert read["number"].tolist() == ["-3", "+4.5e1"]
 
 
+def test_a_sign_alone_is_no_formula(tmp_path):
+    write_csv(tmp_path / "t.csv", pd.DataFrame({"sign": ["+", "−", "-"]}))
+    assert pd.read_csv(tmp_path / "t.csv")["sign"].tolist() == ["+", "−", "-"]
+
+
 def test_a_carriage_return_in_a_word_breaks_no_line(tmp_path):
     write_csv(tmp_path / "t.csv", pd.DataFrame({"subject": ["a\rb", "c\nd"]}))
     assert pd.read_csv(tmp_path / "t.csv")["subject"].tolist() == ["a b", "c\nd"]

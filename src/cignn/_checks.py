@@ -179,7 +179,7 @@ class DataError(ValueError):
     problem : str
         What is wrong, without what helps.
     subjects : iterable of str, default=()
-        Ids of the subjects it is about.
+        Ids of the subjects it is about, each once.
     values : iterable, default=()
         What was found: labels, sites, ROIs, numbers.
     options : iterable of Option, default=()
@@ -218,7 +218,7 @@ class DataError(ValueError):
     ) -> None:
         super().__init__(problem)
         self.problem = problem
-        self.subjects = tuple(str(name) for name in subjects)
+        self.subjects = tuple(dict.fromkeys(str(name) for name in subjects))
         self.values = tuple(values)
         self.options = tuple(options)
         self.remedy = remedy
@@ -244,7 +244,7 @@ class DataError(ValueError):
             return several[0]
         whole = cls(
             "\n".join(one.problem for one in several),
-            subjects=dict.fromkeys(name for one in several for name in one.subjects),
+            subjects=[name for one in several for name in one.subjects],
             values=[value for one in several for value in one.values],
             options=[option for one in several for option in one.options],
         )

@@ -108,7 +108,7 @@ def _guarded(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     value = value.replace("\r", " ")  # which pandas would leave bare: a new line to other readers
-    if not value.startswith(FORMULA):
+    if not value.startswith(FORMULA) or len(value) == 1:  # a sign alone is no formula
         return value
     try:
         float(value)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -26,9 +26,6 @@ from cignn.cli.app import (
 from cignn.cli.models import check_kind, cohort_model, refuse_for_graphs
 from cignn.cli.reading import format_of, how_many, read_data
 from cignn.cli.settings import FILE, assignments, settings_text
-
-if TYPE_CHECKING:
-    pass
 
 
 @command()
@@ -88,7 +85,6 @@ def fit(
     classifier = make_estimator(method, **(running | params))
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
     counted = positive_class(labels_of(cohort).y, positive)
-    is_cohort = isinstance(cohort, Cohort)
     model: Any = classifier
     if isinstance(cohort, Cohort):
         choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
@@ -105,32 +101,23 @@ def fit(
     with working(f"training {method}", not as_json and not hasattr(classifier, "epochs")):
         model.fit(cohort[train])
     seconds = time.perf_counter() - started
-    fitted = model.classifier_ if is_cohort else model
+    fitted = model if model is classifier else model.classifier_
     resolved = {**fitted.settings_, "best_epoch": getattr(fitted, "best_epoch_", None)}
     save_or_keep(model, out, {FILE: settings_text(context, **resolved)})
 
+    interrupted = bool(getattr(fitted, "interrupted_", False))
     scores = _scores(model, cohort[test], counted) if len(test) else {}
     if as_json:
-        content = {
-            "model": out,
-            "method": method,
-            "trained_on": len(train),
-            "held_out": len(test),
-            "classes": model.classes_,
-            "positive": counted,
-            "scores": scores,
-            "training_seconds": round(seconds, 2),
-            "interrupted": bool(getattr(fitted, "interrupted_", False)),
-        }
-        say_json(content)
+        content = {"model": out, "method": method, "trained_on": len(train), "held_out": len(test)}
+        content |= {"classes": model.classes_, "positive": counted, "scores": scores}
+        say_json(content | {"training_seconds": round(seconds, 2), "interrupted": interrupted})
     else:
         if scores:
-            title = f"{method} on {_counted(cohort, test)} held out{positive_words(counted)}"
-            show_facts(scores, title)
+            show_facts(scores, f"{method} on {_counted(cohort, test)} held out{positive_words(counted)}")
         say(f"trained on {_counted(cohort, train)} in {seconds:.0f} s; the model: {out}")
         if hasattr(fitted, "explain"):
             say(f"to look at it: cignn report {out}")
-    if getattr(fitted, "interrupted_", False):
+    if interrupted:
         raise InterruptedWorkError(f"the model of epoch {fitted.best_epoch_} is kept in {out}.")
 
 

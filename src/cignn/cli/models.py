@@ -43,10 +43,13 @@ def cohort_model(
     kept = [name for name in ("age", "sex") if name in cohort.covariates]
     if covariates is not None:
         kept = [] if covariates.lower() == "none" else names_in(covariates)
+    harmonised = ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates)
+    if combat:
+        harmonised.check_columns(cohort)  # now, not in every task
     return CohortClassifier.make(
         classifier,
         connectivity=Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
-        combat=ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates) if combat else False,
+        combat=harmonised if combat else False,
         density=density,
     )
 

@@ -157,39 +157,24 @@ def explain(
     counts = how_many(table["subject"])
     group = write_group(explanations, atlas_of, out, top, picture, counts)
 
-    names = file_names(table["subject"].tolist())
     (out / "subjects").mkdir(exist_ok=True)
+    names = file_names(table["subject"].tolist())
     done = 0
     try:
         for i in track(range(len(names)), "writing subjects", len(names), not as_json):
-            one = explanations[i]
-            listed = one.top_edges(edges or max(len(one.edges), 1))
-            write_csv(out / "subjects" / f"{names[i]}.csv", listed)
+            one, path = explanations[i], out / "subjects" / f"{names[i]}.csv"
+            write_csv(path, one.top_edges(edges or max(len(one.edges), 1)))
             if figures:
-                draw(
-                    one,
-                    explanations[[i]],
-                    atlas_of,
-                    title_of(table, i),
-                    top,
-                    out / "subjects" / f"{names[i]}.{picture}",
-                )
+                place = path.with_name(f"{names[i]}.{picture}")
+                draw(one, explanations[[i]], atlas_of, title_of(table, i), top, place)
             done += 1
     except KeyboardInterrupt:
         raise InterruptedWorkError(f"{done} of {counts} are written into {out}.") from None
     scores = own_scores(table, fitted.classes_, counted)
     if as_json:
-        say_json(
-            {
-                "out": out,
-                "subjects": table["subject"].nunique(),
-                "scans": len(names),
-                "probabilities": table,
-                "positive": counted,
-                "scores": scores,
-                "group_edges": None if group is None else group.head(top),
-            }
-        )
+        content = {"out": out, "subjects": table["subject"].nunique(), "scans": len(names)}
+        content |= {"probabilities": table, "positive": counted, "scores": scores}
+        say_json(content | {"group_edges": None if group is None else group.head(top)})
         return
     if group is not None:
         shown = [name for name in COLUMNS if name in group]
@@ -208,8 +193,8 @@ def write_group(
     if not explanations.graphs.aligned:
         return None
     mean = explanations.mean()
-    heaviest_first = np.argsort(-mean.edge_weights, kind="stable")
-    table, ends = mean.table(heaviest_first), tuple(mean.edges[heaviest_first].T)
+    order = np.argsort(-mean.edge_weights, kind="stable")
+    table, ends = mean.table(order), tuple(mean.edges[order].T)
     if explanations.predictions is not None:
         for name in sorted(set(explanations.predictions.tolist()), key=str):
             chosen = explanations[explanations.predictions == name].mean()

@@ -23,7 +23,7 @@ from cignn.cli.reading import (
     read_data,
     subject_names,
 )
-from cignn.cli.settings import assignments, names_in, read_settings, write_settings
+from cignn.cli.settings import FILE, assignments, names_in, read_settings, to_toml, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +46,8 @@ STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are wher
     "missing_covariates": "raise",
     "density": None,
 }
+# settings of an evaluation on which the model of its report depends
+DECISIVE = ("data", "format", "label", "atlas", "load", "methods", "model", *STEPS)
 
 
 @command()
@@ -198,16 +200,20 @@ def _read_subjects(
 def _trained(
     run: Path, settings: dict[str, Any], cohort: Cohort | GraphSet, seed: int, quiet: bool
 ) -> tuple[Path, Any]:
-    """Train the method of an evaluation that can be explained and keep it beside the results, once."""
+    """Train the method of an evaluation that can be explained and keep it beside the results.
+
+    A model that is there is taken, unless an earlier report trained it with other settings.
+    """
     from cignn import Cohort, load_model
     from cignn.evaluation import Holdout
 
     place = run / "model"
+    asked = {name: settings[name] for name in DECISIVE if name in settings}
     if (place / "config.json").is_file():
-        return place, load_model(place)
-    names = names_in(settings.get("methods"))
-    params = settings.get("model", {})
-    made = estimators_of(names, params, settings.get("device", "auto")) if names else {}
+        kept = read_settings(place)
+        if "methods" not in kept or asked == {name: kept[name] for name in DECISIVE if name in kept}:
+            return place, load_model(place)
+    made = _methods(run, settings)
     able = explainable(made)
     if not able:
         raise ValueError(
@@ -225,8 +231,20 @@ def _trained(
     fitted.fit(cohort[split.development])
     if getattr(fitted, "interrupted_", False):
         raise KeyboardInterrupt  # half a training is no model to report on
-    fitted.save(place)
+    fitted.save(place, {FILE: to_toml({**asked, "method": able[0]})})
     return place, fitted
+
+
+def _methods(run: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Make the methods of an evaluation."""
+    names = names_in(settings.get("methods"))
+    try:
+        return (
+            estimators_of(names, settings.get("model", {}), settings.get("device", "auto")) if names else {}
+        )
+    except (ValueError, typer.BadParameter) as error:  # settings of another version
+        told = error.message if isinstance(error, typer.BadParameter) else error
+        raise ValueError(f"{run / FILE}: {told}") from None
 
 
 class _Evaluated(NamedTuple):
@@ -288,7 +306,7 @@ def _method(model: Path | None, run: Path, settings: dict[str, Any]) -> str | No
     if "method" in own:
         return str(own["method"])
     names = names_in(settings.get("methods")) if model == run / "model" else []
-    able = explainable(estimators_of(names, settings.get("model", {}), "cpu")) if names else []
+    able = explainable(estimators_of(names, {}, "cpu")) if names else []
     return able[0] if able else None
 
 

@@ -64,14 +64,14 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def _defaults(context: typer.Context, values: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    known = public_names(context)
+    known = {name: param for name, param in public_names(context).items() if name not in UNWRITTEN}
     out: dict[str, Any] = {}
     for key, value in values.items():
         if key in TABLES and isinstance(value, dict) and TABLES[key] in known:
             context.meta[f"{FILE}.{TABLES[key]}"] = [f"{k}={_toml(v)}" for k, v in flat(value).items()]
             continue
         wanted = key.replace("-", "_")
-        if wanted not in known or wanted in UNWRITTEN:
+        if wanted not in known:
             raise typer.BadParameter(
                 f"'{path}': {context.command.name} has no setting {key!r}; {meant(wanted, known)}",
                 param_hint="'--config'",

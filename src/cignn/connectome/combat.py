@@ -196,10 +196,16 @@ class ComBat(CohortTransformer):
             harmonised[~known] = values[~known]
         return X.with_matrices(symmetric(harmonised, np.asarray(X.matrices)))
 
-    # ----------------------------------------------------------------- helpers
+    def check_columns(self, X: Cohort) -> None:
+        """Check the parameters, and that the cohort has the sites and covariates they ask for.
 
-    def _check(self, X: Cohort) -> None:
-        check_cohort_input(X, "ComBat", matrices=True)
+        `fit` and `transform` do so too; this finds out before connectivity is computed.
+
+        Parameters
+        ----------
+        X : Cohort
+            Subjects with sites and covariates, and series or matrices.
+        """
         choice("unseen", self.unseen, UNSEEN)
         choice("missing", self.missing, ("raise", "mean"))
         named = isinstance(self.covariates, Sequence) and not isinstance(self.covariates, str)
@@ -226,11 +232,19 @@ class ComBat(CohortTransformer):
                 f"the cohort has no covariate {name_some(absent)} (it has {have})",
                 values=absent,
                 options=[
-                    Option("covariates", advice="choose others with {}", step="ComBat"),
+                    Option("covariates", advice="fit with others in {}", step="ComBat"),
                     Option("covariates", ((),), "keep none with {}", "ComBat"),
                 ],
                 remedy="add it",
             )
+        for name in self.covariates:
+            self._covariate(X, name)
+
+    # ----------------------------------------------------------------- helpers
+
+    def _check(self, X: Cohort) -> None:
+        check_cohort_input(X, "ComBat", matrices=True)
+        self.check_columns(X)
 
     def _covariate(self, X: Cohort, name: str) -> pd.Series:
         column = X.covariates[name]
@@ -242,7 +256,7 @@ class ComBat(CohortTransformer):
                 f"{name} is missing for {name_some(whom)}",
                 subjects=whom,
                 options=[
-                    Option("missing", ("mean",), step="ComBat"),
+                    Option("missing", ("mean",), "fit with {}", "ComBat"),
                     Option("covariates", advice=f"leave {name} out of {{}}", step="ComBat"),
                 ],
                 remedy="drop the subjects",

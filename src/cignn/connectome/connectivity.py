@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from cignn._checks import DataError, Option, choice, jobs, name_some
 from cignn._progress import track, working
-from cignn.connectome.covariates import CohortTransformer, check_cohort_input, with_rois
+from cignn.connectome.covariates import NON_FINITE, CohortTransformer, check_cohort_input, with_rois
 from cignn.datasets.cohort import Cohort
 
 if TYPE_CHECKING:
@@ -233,14 +233,7 @@ class Connectivity(CohortTransformer):
                 raise DataError(
                     f"subject {X.subjects[i]} has NaN or infinite values",
                     subjects=[X.subjects[i]],
-                    options=[
-                        Option(
-                            "non_finite",
-                            ("drop_subject", "zero"),
-                            "repair or drop it with {}",
-                            "check_cohort",
-                        )
-                    ],
+                    options=[NON_FINITE],
                 )
             constant[i] = low == high
             wrong[i] = constant[i] & (low != 0) if X.zeros_mean_absent else constant[i]

@@ -17,7 +17,9 @@ from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_repairs import take_rois
 
-NON_FINITE = Option("non_finite", ("drop_subject", "zero"), "drop or repair them with {}", "check_cohort")
+NON_FINITE = Option(
+    "non_finite", ("drop_subject", "zero"), "repair or drop the subject with {}", "check_cohort"
+)
 
 
 class CohortTransformer(TransformerMixin, BaseEstimator):

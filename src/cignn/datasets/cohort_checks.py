@@ -250,7 +250,7 @@ def _duplicates(cohort: Cohort, checks: Checks, finite: np.ndarray) -> list[Find
     """Ids that occur twice, identical data under two ids, and scans that are nearly the same."""
     ids = pd.Series(cohort.subjects)
     repeated = ids.duplicated().to_numpy()
-    line = f"the same id occurs more than once for {name_some(cohort.subjects[repeated])}"
+    line = f"the same id occurs more than once for {name_some(pd.unique(cohort.subjects[repeated]))}"
     out = [Finding("duplicates", repeated, line, "id of another scan")]
     pairs = identical_pairs(cohort, finite & ~ids.duplicated(keep=False).to_numpy())
     again = np.zeros(len(cohort), bool)

@@ -18,7 +18,6 @@ from cignn._checks import DataError, Option
 from cignn._files import replacing
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.exclusions import COLUMNS as EXCLUSION_COLUMNS
 from cignn.datasets.reading import NUMBERS, NUMBERS_AND_WORDS, names_in, regular
 from cignn.datasets.reading import read_npz as arrays_of
 from cignn.datasets.series import SeriesStack
@@ -43,7 +42,6 @@ _FORMS: dict[str, tuple[tuple[int, ...], str]] = {
     "edge_truth": ((2,), NUMBERS),
     "site_truth": ((2,), NUMBERS),
     "zeros_mean_absent": ((0,), NUMBERS),
-    **{f"{_EXCLUDED}{name}": ((1,), "U") for name in EXCLUSION_COLUMNS},
     "atlas_names": ((1,), "U"),
     "atlas_coordinates": ((2,), NUMBERS),
     "atlas_systems": ((1,), "U"),
@@ -72,7 +70,7 @@ def write_npz(cohort: Cohort, path: str | Path) -> Path:
         "zeros_mean_absent": np.array(True) if cohort.zeros_mean_absent else None,
     }
     if len(cohort.exclusions):
-        arrays |= {f"{_EXCLUDED}{name}": cohort.exclusions[name].to_numpy(str) for name in EXCLUSION_COLUMNS}
+        arrays |= {f"{_EXCLUDED}{name}": cohort.exclusions[name].to_numpy(str) for name in cohort.exclusions}
     arrays |= {f"{_COVARIATE}{name}": _plain(cohort.covariates[name]) for name in cohort.covariates}
     if (atlas := cohort.atlas) is not None:
         arrays |= {
@@ -94,7 +92,7 @@ def read_npz(path: str | Path, label: str | None = "label", transpose: bool = Fa
     path = regular(path, "give the .npz file of a cohort")
     names = names_in(path)
     _check_array_names(path, names, label)
-    known = [name for name in names if name in _FORMS or name == label or name.startswith(_COVARIATE)]
+    known = [n for n in names if n in _FORMS or n == label or n.startswith((_COVARIATE, _EXCLUDED))]
     arrays = arrays_of(path, only=known)
     series: Any = arrays.get("series")
     try:
@@ -194,13 +192,12 @@ def _covariates(arrays: dict[str, np.ndarray]) -> pd.DataFrame | None:
 
 
 def _exclusions(arrays: dict[str, np.ndarray]) -> pd.DataFrame | None:
-    table = {name: arrays.get(f"{_EXCLUDED}{name}") for name in EXCLUSION_COLUMNS}
-    lengths = {len(column) for column in table.values() if column is not None}
-    if not lengths:
+    columns = {n.removeprefix(_EXCLUDED): array for n, array in arrays.items() if n.startswith(_EXCLUDED)}
+    if not columns:
         return None
-    if len(lengths) > 1 or any(column is None for column in table.values()):
-        raise ValueError("the arrays 'excluded_…' must have one length each; write the file again.")
-    return pd.DataFrame(table)
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError("the arrays 'excluded_…' must be of one length; write the file again.")
+    return pd.DataFrame(columns)
 
 
 def _atlas(arrays: dict[str, np.ndarray]) -> Atlas | None:

@@ -61,7 +61,7 @@ def refuse_numbers(labels: Any) -> None:
     known = pd.unique(pd.Series(labels).dropna())
     broken = [label for label in known if isinstance(label, (float, np.floating)) and not label.is_integer()]
     if broken:
-        problem = f"labels must be classes, got the numbers {name_some(broken)}"
+        problem = f"labels must be classes, got the numbers {name_some(f'{label:g}' for label in broken)}"
         raise DataError(problem, values=broken, options=[ANOTHER_LABEL])
 
 

@@ -320,9 +320,11 @@ def _balance(cohort: Cohort) -> list[Finding]:
     strength = float(np.sqrt(test.statistic / table.to_numpy().sum() / (min(table.shape) - 1)))
     alone = table.index[(table > 0).sum(axis=1) == 1].tolist()
     share = table.div(table.sum(axis=1), axis=0).iloc[:, -1]
+    low, high = f"{share.min():.2f}", f"{share.max():.2f}"
+    spread = f"from {low} ({share.idxmin()}) to {high} ({share.idxmax()})"
     message = (
-        f"Cramér's V {strength:.2f} (p = {test.pvalue:.2g}); share of {table.columns[-1]} from "
-        f"{share.min():.2f} ({share.idxmin()}) to {share.max():.2f} ({share.idxmax()})"
+        f"Cramér's V {strength:.2f} (p = {test.pvalue:.2g}); share of {table.columns[-1]} "
+        f"{f'is {low} at every site' if low == high else spread}"
     )
     name, measure = "class balance per site", "Cramér's V"
     uneven = test.pvalue < 0.001
