@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -127,6 +128,14 @@ def test_graph_vectors_work_in_cross_validation() -> None:
     scores = cross_val_score(make_pipeline(GraphVectors(), *rest), graphs, graphs.y, cv=3)
     vectors = GraphVectors().fit_transform(graphs)
     np.testing.assert_array_equal(scores, cross_val_score(make_pipeline(*rest), vectors, graphs.y, cv=3))
+
+
+@pytest.mark.parametrize("name", ["lasso", "rbf-svm", "random-forest"])
+def test_scikit_learns_metadata_routing_changes_nothing(name: str) -> None:
+    graphs = brains(np.arange(24) % 2)
+    expected = shallow(name).fit(graphs).predict_proba(graphs)
+    with config_context(enable_metadata_routing=True):
+        np.testing.assert_array_equal(shallow(name).fit(graphs).predict_proba(graphs), expected)
 
 
 def by_networkx(graph: nx.Graph, weights: np.ndarray) -> list[float]:

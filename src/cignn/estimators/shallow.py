@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -182,15 +183,16 @@ class ShallowGraphClassifier(GraphClassifier):
         model = recipe.make(settings["n_estimators"], len(classes)).set_params(random_state=seed)
         pipeline = Pipeline([("scale", StandardScaler()), ("model", model)])
         settings["temperature"] = None
-        if recipe.strengths is None:
-            pipeline.fit(vectors, codes, model__sample_weight=weight[codes])
-        else:
-            strengths = [settings["C"]]
-            if settings["C"] == "auto":
-                strengths = recipe.strengths(StandardScaler().fit_transform(vectors), codes)
-            splits = folds(graphs, codes, classes, FOLDS, seed)
-            found = _search(pipeline, strengths, vectors, codes, weight, splits)
-            pipeline, settings["C"], settings["temperature"] = found
+        with config_context(enable_metadata_routing=False):  # sample_weight is named by its step
+            if recipe.strengths is None:
+                pipeline.fit(vectors, codes, model__sample_weight=weight[codes])
+            else:
+                strengths = [settings["C"]]
+                if settings["C"] == "auto":
+                    strengths = recipe.strengths(StandardScaler().fit_transform(vectors), codes)
+                splits = folds(graphs, codes, classes, FOLDS, seed)
+                found = _search(pipeline, strengths, vectors, codes, weight, splits)
+                pipeline, settings["C"], settings["temperature"] = found
 
         self.pipeline_ = Pipeline([("vectors", read), *pipeline.steps])
         self.classes_ = classes
