@@ -135,6 +135,11 @@ def test_unknown_settings_are_refused_with_the_closest(use: Any) -> None:
         use({"epochs": 3})
 
 
+def test_an_attribute_that_is_no_setting_is_refused() -> None:
+    with pytest.raises(AttributeError, match="droput"):
+        CIGNNSettings().droput = 0.3  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("wrong", ["paper", 3, ["dropout"], {1: 2}])
 def test_settings_of_another_kind_are_refused(wrong: Any) -> None:
     words = "settings must be a CIGNNSettings, a mapping such as|CI-GNN has no setting 1"

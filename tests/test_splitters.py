@@ -342,6 +342,12 @@ def test_subjects_may_have_scans_of_several_classes(name: str, n_once: int) -> N
         protocol.splits(few, 0)
 
 
+@pytest.mark.parametrize("n", [10, 50])
+def test_labels_of_other_scans_are_refused(n: int) -> None:
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        next(KFold(3).split(np.zeros((30, 2)), np.arange(n) % 2))
+
+
 @pytest.mark.parametrize(("n_splits", "n"), [(3, 3), (2, 4)])
 def test_few_subjects_of_all_classes_are_enough(n_splits: int, n: int) -> None:
     y, subjects = np.tile([0, 1], n), np.repeat(np.arange(n), 2)

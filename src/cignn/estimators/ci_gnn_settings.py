@@ -25,7 +25,7 @@ class _Unset(Enum):
 UNSET: Any = _Unset.PRESET
 
 
-@dataclass(kw_only=True, repr=False, eq=False)
+@dataclass(kw_only=True, repr=False, eq=False, slots=True)
 class CIGNNSettings(Mapping[str, Any]):
     """Settings of CI-GNN's architecture and training, which replace those of a preset.
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_consistent_length
 
 from cignn._checks import Option, name_some, nearest, number, whole
 from cignn.evaluation.splits import (
@@ -102,6 +103,7 @@ class Splitter(BaseCrossValidator):
         test : array of shape (n_test,)
             Positions of the scans to test on.
         """
+        check_consistent_length(X, y)
         labels = labels_of(X, y)
         if groups is not None:
             if np.shape(groups) != labels.y.shape:
