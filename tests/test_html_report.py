@@ -20,6 +20,7 @@ from sklearn.pipeline import Pipeline
 from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
 from cignn.connectome import ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
+from cignn.estimators import make_estimator
 from cignn.evaluation import Audit, Finding
 from cignn.evaluation.tasks import MissingTask
 from cignn.report import ReportData, report_of, write_report
@@ -934,3 +935,17 @@ def test_only_held_out_subjects_are_scored_at_every_site() -> None:
     scores = own_scores(data)
     assert all(s.low <= s.value <= s.high for name, s in scores.items() if name != "calibration_error")
     assert np.isnan(scores["calibration_error"].low)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("lasso", r'use a neural one, such as make_estimator\("ci-gnn"\)'),
+        ("gcn", r"pass explanations=make_ex"),
+    ],
+)
+def test_who_does_not_explain_itself_is_given_advice_that_works(name: str, advice: str) -> None:
+    graphs = make_ba2motifs(12, random_state=0)
+    more = {} if name == "lasso" else {"epochs": 1}
+    with pytest.raises(ValueError, match=f"does not explain its decisions; {advice}"):
+        report_of(make_estimator(name, random_state=0, **more).fit(graphs), graphs)

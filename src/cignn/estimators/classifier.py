@@ -26,6 +26,9 @@ from cignn.graphs import GraphSet
 ClassWeight = Mapping[Any, float] | str | None
 EvalSet = GraphSet | tuple[GraphSet, Sequence | np.ndarray] | None
 
+LARGEST_LABEL = 4096  # bytes; a config must not ask for more memory than labels need
+UNSAVED = ("random_state", "checkpoint")  # parameters that belong to a training, not to a model
+
 
 def check_graphs(graphs: Any) -> None:
     """Refuse what is no GraphSet, and say how to make one of it."""
@@ -88,10 +91,6 @@ def score_weights(class_weight: ClassWeight, weight: np.ndarray, codes: np.ndarr
         return weight
     counts = np.bincount(codes, minlength=len(weight))
     return np.divide(len(codes), counts, out=np.zeros(len(weight)), where=counts > 0)
-
-
-LARGEST_LABEL = 4096  # bytes; a config must not ask for more memory than labels need
-UNSAVED = ("random_state", "checkpoint")  # parameters that belong to a training, not to a model
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):

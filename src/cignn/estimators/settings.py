@@ -10,6 +10,13 @@ from cignn import _checks
 from cignn.graphs import GraphSet
 from cignn.nn.layers import LAYERS, READOUTS
 
+STEPS = 3000  # gradient steps that epochs="auto" makes room for, within the bounds below
+MIN_EPOCHS, MAX_EPOCHS = 60, 200
+AUTO_DENSITY = 0.1  # of aligned graphs, which are often complete
+
+# parameters that say how fit runs, not what is fitted
+RUNNING = ("class_weight", "validation_fraction", "checkpoint", "device", "verbose", "random_state")
+
 
 def choice(settings: dict[str, Any], name: str, options: Collection[Any]) -> None:
     """Refuse a value that is not one of ``options``; numpy's become Python's."""
@@ -38,14 +45,6 @@ def within(
 def widths(settings: dict[str, Any], name: str) -> tuple[int, ...]:
     """Return a sequence of layer widths as a tuple of positive whole numbers."""
     return _checks.widths(name, settings[name])
-
-
-STEPS = 3000  # gradient steps that epochs="auto" makes room for, within the bounds below
-MIN_EPOCHS, MAX_EPOCHS = 60, 200
-AUTO_DENSITY = 0.1  # of aligned graphs, which are often complete
-
-# parameters that say how fit runs, not what is fitted
-RUNNING = ("class_weight", "validation_fraction", "checkpoint", "device", "verbose", "random_state")
 
 
 def training_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
@@ -82,7 +81,6 @@ def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
 
 def rules(params: dict[str, Any]) -> dict[str, Any]:
     """What stands behind those parameters that are "auto"; for `GraphClassifier.resolved_defaults`."""
-
     rule = {"steps": STEPS, "least": MIN_EPOCHS, "most": MAX_EPOCHS}
     epochs = {"epochs": rule} if is_auto(params.get("epochs")) else {}
     names = ("density", "encoder_density")

@@ -26,8 +26,6 @@ from cignn.evaluation.splits import (
     validation_by_site,
 )
 
-# ----------------------------------------------------------------------- splitters
-
 
 @dataclass(frozen=True, repr=False)
 class Splitter(BaseCrossValidator):
@@ -400,7 +398,7 @@ def make_protocol(name: str, **params: Any) -> Splitter:
     return PROTOCOLS[name](**params)
 
 
-# -------------------------------------------------------------------- subjects
+# ----------------------------------------------------------------------- helpers
 
 
 def _predefined(labels: Labels, seed: int, n_repeats: int, share: float) -> list[Split]:
@@ -422,9 +420,6 @@ def _predefined(labels: Labels, seed: int, n_repeats: int, share: float) -> list
 def _least_of_folds(n: int) -> int:
     """Subjects of a class of which every fold leaves two, one to learn from and one to choose the epoch."""
     return 4 if n == 2 else n
-
-
-# ----------------------------------------------------------------------- checks
 
 
 def _seed(seed: int, draw: int, purpose: int) -> int:

@@ -333,10 +333,11 @@ def report_of(
 
 def _explained(classifier: GraphClassifier, graphs: GraphSet) -> Explanations:
     if not hasattr(classifier, "explain"):
-        raise ValueError(
-            f"{type(classifier).__name__} does not explain its decisions; pass explanations="
-            'make_explainer("gnn-explainer").fit(model, graphs).explain(graphs).'
-        )
+        advice = 'use a neural one, such as make_estimator("ci-gnn")'
+        if hasattr(classifier, "network_"):
+            explained = 'make_explainer("gnn-explainer").fit(classifier, graphs).explain(graphs)'
+            advice = f"pass explanations={explained}"
+        raise ValueError(f"{type(classifier).__name__} does not explain its decisions; {advice}.")
     return classifier.explain(graphs)
 
 
