@@ -568,6 +568,11 @@ def test_a_report_trains_again_after_an_evaluation_with_other_settings(call: Cal
         assert call("report", "anew", "--out", "anew.html", "--no-audit").code == 0
         assert load_model("anew/model").classifier_.get_params()["hidden"] == tuple(json.loads(hidden))
     assert (here / "anew/model/model.safetensors").stat().st_mtime_ns == before, "once"
+    config = here / "anew" / "model" / "config.json"
+    config.write_text("{}")
+    refused = call("report", "anew", "--out", "anew.html", "--no-audit")
+    assert refused.code == 2 and "or delete anew/model: the report then trains a new one" in refused.err
+    shutil.rmtree(config.parent)
     file = here / "anew" / "settings.toml"
     file.write_text(file.read_text().replace("hidden", "old_name"))
     refused = call("report", "anew", "--out", "anew.html", "--no-audit")

@@ -122,7 +122,7 @@ def closest_name(name: Any, known: Iterable[str]) -> str | None:
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
-    """End a complaint about an unknown name with the closest_name and all there are."""
+    """End a complaint about an unknown name with the closest and all there are."""
     known = list(known)
     close = closest_name(name, known)
     hint = "." if close is None else f"; did you mean {close!r}?"

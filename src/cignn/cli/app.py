@@ -283,7 +283,7 @@ def _usage(error: Exception) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()  # type: ignore[attr-defined]
         return 2
-    # click lists what is alike by the alphabet: we name the closest_name
+    # click lists what is alike by the alphabet: we name the closest
     message = re.sub(r" \(Possible options: .*\)$", "", error.format_message().rstrip(". "))  # type: ignore[attr-defined]
     option = getattr(error, "option_name", None)
     if option and context is not None:

@@ -212,7 +212,11 @@ def _trained(
     if (place / "config.json").is_file():
         kept = read_settings(place)
         if "methods" not in kept or asked == {name: kept[name] for name in DECISIVE if name in kept}:
-            return place, load_model(place)
+            try:
+                return place, load_model(place)
+            except ValueError as error:  # of an older version
+                told = str(error).removesuffix(".")
+                raise ValueError(f"{told}, or delete {place}: the report then trains a new one.") from None
     made = _methods(run, settings)
     able = explainable(made)
     if not able:

@@ -163,9 +163,8 @@ class People(NamedTuple):
                 "too few subjects of a class are left for training and validation; add subjects."
             )
         rest, part = self.drawn.cut(index, share, seed)
-        for code in range(
-            has.shape[1]
-        ):  # rounding took the last of a rare class, or none: give back, or take
+        # where rounding took the last of a rare class, or none, give back or take
+        for code in range(has.shape[1]):
             missing = max(0, least - int(has[rest, code].sum()))
             if missing:
                 back = part[has[part, code]][:missing]
