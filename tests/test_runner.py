@@ -872,7 +872,7 @@ def test_a_cluster_gives_the_same_table(motifs: GraphSet, tmp_path: Path) -> Non
     distributed = pytest.importorskip("distributed")
     arguments: Any = ({"lasso": {"C": 1.0}, "gin": GIN}, motifs, KFold(3), 10)
     whole = evaluate(*arguments)
-    options = {"processes": True, "dashboard_address": None}
+    options = {"processes": True, "dashboard_address": ":0"}
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster:
         spread = evaluate(*arguments, scheduler=cluster.scheduler_address, store=tmp_path)
     pd.testing.assert_frame_equal(whole, spread)
@@ -922,7 +922,7 @@ class Killing(ClassifierMixin, BaseEstimator):
 def test_a_task_that_kills_its_worker_does_not_stop_the_others(motifs: GraphSet) -> None:
     distributed = pytest.importorskip("distributed")
     methods: Any = {"killing": Killing(), "lasso": {"C": 1.0}}
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(n_workers=2, **options) as cluster,
         pytest.warns(TaskFailedWarning, match="1 of 2 tasks failed, first killing .* process was killed"),
