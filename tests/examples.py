@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cignn import CIGNNClassifier
-from cignn._arrays import sha256
 from cignn.estimators import make_estimator
-from cignn.estimators.persistence import CONFIG, sealed
 
 TINY: dict[str, Any] = {
     "encoder_hidden": (8, 8),
@@ -22,18 +18,6 @@ TINY: dict[str, Any] = {
     "epochs": 3,
     "random_state": 0,
 }
-
-
-def reseal(path: str | Path) -> None:
-    """Update the sizes and checksums in the config of a model folder whose files were changed."""
-    folder = Path(path)
-    config = json.loads((folder / CONFIG).read_bytes())
-    for kind in ("files", "notes"):
-        config[kind] = {
-            name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
-            for name in config[kind]
-        }
-    (folder / CONFIG).write_bytes(sealed(config))
 
 
 def ci_gnn(**params: Any) -> CIGNNClassifier:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns.fuzzing.containers import reseal
 from sklearn.base import clone
 from sklearn.covariance import OAS, GraphicalLasso
 from sklearn.exceptions import NotFittedError
@@ -22,7 +23,6 @@ from cignn.connectome.pipeline import state_of, step_from
 from cignn.datasets import Atlas, Cohort, make_cohort
 from cignn.datasets.cohort_repairs import take_rois
 from cignn.estimators import CIGNNClassifier, GraphVectors, make_estimator
-from examples import reseal
 
 COHORT = make_cohort(
     40, 20, n_edges=8, effect=0.15, site_effect=0.3, n_site_edges=8, lengths=(60, 80),

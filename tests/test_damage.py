@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from campaigns.fuzzing.containers import reseal
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from scipy.io import savemat
@@ -28,7 +29,7 @@ from cignn.estimators.persistence import WEIGHTS
 from cignn.evaluation import Holdout, Split, Store, store_file
 from cignn.evaluation.tasks import Outcome, Score, Task
 from commands import write_study
-from examples import reseal, tiny
+from examples import tiny
 
 EPOCHS = 4
 

@@ -676,7 +676,7 @@ def test_a_model_without_explanations_asks_for_them() -> None:
             return np.full((len(graphs), 2), 0.5)
 
     graphs = make_ba2motifs(4, random_state=0)
-    with pytest.raises(ValueError, match="make_explainer"):
+    with pytest.raises(ValueError, match="does not explain its decisions; use a neural one"):
         report_of(Silent(), graphs)
     given = Explanations(graphs, [np.ones(n) for n in graphs.n_edges])
     assert report_of(Silent(), graphs, explanations=given).member_probabilities is None

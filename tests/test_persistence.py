@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from campaigns.fuzzing.containers import reseal
 from safetensors.torch import load_file, save_file
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -26,7 +27,6 @@ from cignn.cli.app import FailedWorkError
 from cignn.cli.fit import save_or_keep
 from cignn.estimators import checkpoint as checkpoint_module
 from cignn.estimators import persistence, training
-from examples import reseal
 
 pytestmark = pytest.mark.medium
 

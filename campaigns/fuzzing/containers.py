@@ -20,6 +20,8 @@ from scipy.io import savemat
 
 from campaigns.fuzzing.mutators import RAW, Mutator, edited, json_text, json_values, table, toml_values, words
 from campaigns.fuzzing.oddities import DTYPES, SHAPES, SQL, TENSOR_TYPES, TOKENS
+from cignn._arrays import sha256
+from cignn.estimators.persistence import CONFIG, sealed
 
 # ------------------------------------------------------------------------------ one array
 
@@ -431,3 +433,15 @@ STRUCTURED: dict[str, dict[str, Mutator]] = {
     ".sqlite": {"database": database},
     ".words": {"words": words},
 }
+
+
+def reseal(path: str | Path) -> None:
+    """Update the sizes and checksums in the config of a model folder whose files were changed."""
+    folder = Path(path)
+    config = json.loads((folder / CONFIG).read_bytes())
+    for kind in ("files", "notes"):
+        config[kind] = {
+            name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
+            for name in config[kind]
+        }
+    (folder / CONFIG).write_bytes(sealed(config))

@@ -27,13 +27,13 @@ from campaigns.fuzzing.checks import (
     check_store,
 )
 from campaigns.fuzzing.commands import run_command
+from campaigns.fuzzing.containers import reseal
 from campaigns.fuzzing.readers import Files, Reader, Samples
 from cignn import Cohort, CohortClassifier, load_cohort, load_model
 from cignn.connectome import ComBat, Connectivity
 from cignn.datasets import Atlas, load_abide, load_ba2motifs, load_rest_meta_mdd, load_srpbs, load_tu
 from cignn.estimators import make_estimator
 from cignn.estimators.checkpoint import _checksum
-from cignn.estimators.persistence import reseal
 from cignn.evaluation.store import FILE, Store
 from cignn.evaluation.store_file import TABLES, checksum, rows_of
 
