@@ -146,12 +146,12 @@ class Page:
         return self.texts(f"{table} tbody td:nth-child({k + 1})")
 
     def export(self, table: str, name: str) -> bytes:
-        """What the table's button saves under this name."""
+        """What the table's button saves under this name; the browser first makes an empty file of it."""
         file = self.downloads / name
         file.unlink(missing_ok=True)
         self.click(f"{table} .export")
-        for _ in range(100):
-            if file.exists():
+        for _ in range(600):
+            if file.exists() and file.stat().st_size and not list(self.downloads.glob("*.crdownload")):
                 return file.read_bytes()
             time.sleep(0.05)
         raise AssertionError(f"{name} was not saved; there are {[p.name for p in self.downloads.iterdir()]}")
