@@ -13,6 +13,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from campaigns.fuzzing.containers import reseal
 from scipy.special import softmax
 from sklearn import config_context
 from sklearn.base import clone
@@ -29,7 +30,6 @@ from cignn.estimators import GraphVectors, ShallowGraphClassifier
 from cignn.estimators import graph_vectors as module
 from cignn.estimators.graph_vectors import STATISTICS, graph_statistics
 from cignn.estimators.shallow import MODELS
-from examples import reseal
 
 L1 = {"penalty": "l1"} if LogisticRegression().penalty == "l2" else {"l1_ratio": 1.0}
 STOCK: dict[str, Any] = {
