@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from torch import nn
 
 from cignn._arrays import digest
 from cignn._random import as_random_state, torch_seed
-from cignn.estimators.checkpoint import Checkpoint, State, checkpoint_path, member_path, saved_seed
+from cignn.estimators.checkpoint import Checkpoint, checkpoint_path, member_path, saved_seed
 from cignn.estimators.classifier import (
     EvalSet,
     GraphClassifier,
@@ -29,37 +29,40 @@ from cignn.estimators.classifier import (
     score_weights,
     size_of,
 )
+from cignn.estimators.feeds import Data
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.settings import rules, within
+from cignn.estimators.stacks import Fit, fit_together
 from cignn.estimators.subjects import set_aside
-from cignn.estimators.training import (
-    Data,
-    Progress,
-    Stage,
-    evaluation_mode,
-    resolve_device,
-    train,
-    training_progress,
-)
+from cignn.estimators.training import Stage, Training, evaluation_mode, resolve_device
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 from cignn.nn.model import Ensemble, GraphModel
 
+# settings that may differ within a stack, and of which only whether they are 0 matters to the program
+NUMBERS = frozenset(
+    {"learning_rate", "weight_decay", "mask_lr_factor", "ema_decay", "patience", "n_estimators"}
+)
+SWITCHES = frozenset(
+    {"causal_weight", "reconstruction", "rest_weight", "information_weight", "mask_lr_factor"}
+)
 LARGEST_TRIAL = 1000  # nodes: of more, a graph would cost memory that nobody has asked for
 
 
-class Labelled(NamedTuple):
-    """Graphs and the (g,) numbers of their classes."""
+@dataclass
+class Plan:
+    """What a ``fit`` has to train, and what the estimator remembers of it.
 
+    kind : networks of the same kind can be trained in one stack; None where they cannot.
+    """
+
+    trainings: list[Training]
+    kind: str | None
     graphs: GraphSet
-    codes: np.ndarray
-
-
-class Trained(NamedTuple):
-    """A trained network and what its training remembers."""
-
-    network: GraphModel
-    state: State
+    labels: np.ndarray
+    classes: np.ndarray
+    settings: dict[str, Any]
+    validation: list[GraphSet]
 
 
 class NeuralGraphClassifier(GraphClassifier):
@@ -137,96 +140,94 @@ class NeuralGraphClassifier(GraphClassifier):
         NeuralGraphClassifier
             The fitted classifier.
         """
+        (failure,) = fit_together([Fit(self, X, y, eval_set)])
+        if failure is not None:
+            raise failure
+        return self
+
+    def _plan(self, X: GraphSet, y: Sequence | np.ndarray | None, eval_set: EvalSet) -> Plan:
+        """Check the arguments of ``fit`` and make what has to be trained."""
         graphs, labels = labelled(X, y)
         classes, codes = class_codes(labels)
         settings = self._settings(graphs)
-        trained = self._train_members(settings, Labelled(graphs, codes), classes, eval_set)
-        self.interrupted_ = len(trained) < _members(settings) or trained[-1].state.interrupted
-        if len(trained) < _members(settings):
-            settings["n_estimators"] = len(trained)
+        device = resolve_device(self.device)
+        path = checkpoint_path(self.checkpoint)
+        members = _members(settings)
+        seed = self._seed(member_path(path, 0, members))
+        data = Data(graphs, np.arange(len(graphs)), codes)
+        trainings = []
+        for member in range(members):
+            parts = self._validation(data, classes, eval_set, seed + member)
+            place = member_path(path, member, members)
+            trainings.append(self._training(settings, *parts, classes, seed + member, device, place))
+        facts = (graphs.n_features, len(classes), parts[0].length(settings["batch_size"]), str(device))
+        kind = None if facts[2] is None else digest(type(self).__name__, _program(settings), facts)
+        return Plan(trainings, kind, graphs, labels, classes, settings, _graphs_of(eval_set))
+
+    def _accept(self, plan: Plan) -> None:
+        """Become what was trained; networks that Ctrl-C has left without weights are left out."""
+        trained = [one for one in plan.trainings if one.error is None]
+        failed = [one.error for one in plan.trainings if one.error is not None]
+        if failed and (not trained or not isinstance(failed[0], KeyboardInterrupt)):
+            raise failed[0]
+        self.interrupted_ = bool(failed) or any(one.state.interrupted for one in trained)
+        if failed:
+            plan.settings["n_estimators"] = len(trained)
         self.network_ = _joined([one.network for one in trained])
-        self.classes_ = classes
-        self.settings_ = settings
-        self._remember(graphs, labels, *_graphs_of(eval_set))
+        self.classes_ = plan.classes
+        self.settings_ = plan.settings
+        self._remember(plan.graphs, plan.labels, *plan.validation)
         tables = [pd.DataFrame(one.state.history) for one in trained]
         best = [one.state.best_epoch for one in trained]
         if len(trained) > 1:
             tables = [table.assign(member=member) for member, table in enumerate(tables)]
         self.history_ = pd.concat(tables, ignore_index=True)
         self.best_epoch_ = best if len(trained) > 1 else best[0]
-        return self
 
-    def _train_members(
-        self, settings: dict[str, Any], data: Labelled, classes: np.ndarray, eval_set: EvalSet
-    ) -> list[Trained]:
-        """Train the networks one after the other; Ctrl-C keeps those that are ready."""
-        device = resolve_device(self.device)
-        path = checkpoint_path(self.checkpoint)
-        members = _members(settings)
-        seed = self._seed(member_path(path, 0, members))
-        trained: list[Trained] = []
-        with training_progress(self.verbose, members) as progress:
-            for member in range(members):
-                parts = self._validation(data, classes, eval_set, seed + member)
-                place = member_path(path, member, members)
-                show = None if progress is None else partial(progress, member)
-                try:
-                    one = self._train(settings, *parts, classes, seed + member, device, place, show)
-                except KeyboardInterrupt:
-                    if not trained:
-                        raise
-                    break
-                trained.append(one)
-                if one.state.interrupted:
-                    break
-        return trained
-
-    def _train(
+    def _training(
         self,
         settings: dict[str, Any],
-        training: Labelled,
-        validation: Labelled,
+        training: Data,
+        validation: Data,
         classes: np.ndarray,
         seed: int,
         device: torch.device,
         checkpoint: Path | None,
-        progress: Progress | None,
-    ) -> Trained:
-        """Make and train one network."""
+    ) -> Training:
+        """Make one network and say how it is trained."""
         with torch_seed(seed, device):
             network = self._build(settings, training.graphs.n_features, len(classes))
-            weight = class_weights(self.class_weight, classes, training.codes)
-            _store_statistics(network, training, weight)
-            network.to(device)
-            kept = None
-            if checkpoint is not None:  # to read all data for a key takes time: only where it is needed
-                sets = [(part.graphs.digest(), part.codes.tolist()) for part in (training, validation)]
-                key = digest(settings, seed, weight.tolist(), *sets[0], *sets[1])
-                kept = Checkpoint(checkpoint, key, seed)
-            counts = score_weights(self.class_weight, weight, validation.codes)
-            state = train(
-                network,
-                self._stages(settings, network),
-                Data(*training, settings["batch_size"], device),
-                Data(*validation, settings["batch_size"], device, counts),
-                learning_rate=settings["learning_rate"],
-                weight_decay=settings["weight_decay"],
-                ema_decay=settings["ema_decay"],
-                checkpoint=kept,
-                progress=progress,
-            )
-        return Trained(network, state)
+        weight = class_weights(self.class_weight, classes, training.y)
+        _store_statistics(network, training, weight)
+        network.to(device)
+        kept = None
+        if checkpoint is not None:  # to read all data for a key takes time: only where it is needed
+            sets = [(part.graphs.digest(), part.rows, part.y.tolist()) for part in (training, validation)]
+            key = digest(settings, seed, weight.tolist(), *sets[0], *sets[1])
+            kept = Checkpoint(checkpoint, key, seed)
+        counts = score_weights(self.class_weight, weight, validation.y)
+        return Training(
+            network,
+            self._stages(settings, network),
+            training,
+            validation,
+            np.ones(len(classes)) if counts is None else counts,
+            seed,
+            settings["batch_size"],
+            settings["learning_rate"],
+            settings["weight_decay"],
+            settings["ema_decay"],
+            kept,
+        )
 
     def _seed(self, checkpoint: Path | None) -> int:
         """Draw the seed of a training; one without a random_state goes on with that of its checkpoint."""
         saved = None if checkpoint is None or self.random_state is not None else saved_seed(checkpoint)
         return int(as_random_state(self.random_state).randint(2**31 - 1)) if saved is None else saved
 
-    def _validation(
-        self, data: Labelled, classes: np.ndarray, eval_set: EvalSet, seed: int
-    ) -> tuple[Labelled, Labelled]:
+    def _validation(self, data: Data, classes: np.ndarray, eval_set: EvalSet, seed: int) -> tuple[Data, Data]:
         """Return training and validation graphs."""
-        graphs, codes = data
+        graphs, codes = data.graphs, data.y
         if eval_set is not None:
             pair = eval_set if isinstance(eval_set, tuple) else (eval_set, None)
             if len(pair) != 2:
@@ -238,10 +239,10 @@ class NeuralGraphClassifier(GraphClassifier):
             unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
             if unknown:
                 raise ValueError(f"eval_set has labels that the training graphs lack: {unknown}.")
-            return data, Labelled(held_out, np.searchsorted(classes, labels))
+            return data, Data(held_out, np.arange(len(held_out)), np.searchsorted(classes, labels))
         within({"validation_fraction": self.validation_fraction}, "validation_fraction", 0, 1)
         kept, held = set_aside(graphs, codes, classes, self.validation_fraction, seed)
-        return Labelled(graphs[kept], codes[kept]), Labelled(graphs[held], codes[held])
+        return Data(graphs, np.asarray(kept), codes[kept]), Data(graphs, np.asarray(held), codes[held])
 
     def resolved_defaults(self) -> dict[str, Any]:
         """Return the rules behind parameters that are "auto".
@@ -357,9 +358,15 @@ def _joined(networks: Sequence[GraphModel]) -> GraphModel:
     return networks[0] if len(networks) == 1 else Ensemble(networks).eval()
 
 
-def _store_statistics(network: nn.Module, training: Labelled, weight: np.ndarray) -> None:
+def _program(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that networks of one stack have in common: not the numbers that each may have for itself."""
+    common = {name: value for name, value in settings.items() if name not in NUMBERS}
+    return common | {name: settings[name] > 0 for name in SWITCHES & settings.keys()}
+
+
+def _store_statistics(network: nn.Module, training: Data, weight: np.ndarray) -> None:
     """Write statistics of the training set into the buffers of the network that have their names."""
-    graphs, codes = training
+    graphs, codes = training.graphs[training.rows], training.y
     share = weight * np.bincount(codes) / (weight * np.bincount(codes)).sum()
     facts = {
         "feature_scale": _feature_scale(graphs),

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import safe_open
@@ -19,13 +19,14 @@ from cignn._arrays import digest
 from cignn._checks import shown
 from cignn._files import replacing
 
-FORMAT = "cignn checkpoint"
+FORMAT = "cignn checkpoint 2"
+PARTS = ("network", "average", "best", "mean", "square")  # of a file; the last two are Adam's moments
 ROW = {"epoch", "stage", "validation_loss", "validation_price"}  # what every row of a history has
 
 
 @dataclass
 class State:
-    """Where training stands: all a checkpoint must bring back, besides network, optimiser and generators."""
+    """Where training stands: all a checkpoint must bring back, besides the network and its optimiser."""
 
     epoch: int = 0  # finished epochs over all stages
     steps: int = 0  # finished gradient steps
@@ -36,64 +37,45 @@ class State:
     interrupted: bool = False  # by the user, before its end
 
 
-@dataclass
-class Pending:
-    """A checkpoint read back, of which the optimiser and the generators wait to be restored."""
+class Saved(NamedTuple):
+    """A checkpoint read back: states of the network by name, its running average, the moments of Adam."""
 
-    path: Path
     state: State
-    optimiser: dict[int, dict[str, Tensor]]
-    generators: dict[str, Tensor]
-
-    def restore(self, optimiser: torch.optim.Optimizer, fresh: bool) -> None:
-        """Bring the optimiser (unless a new stage begins) and torch's generators to where they were."""
-        if not fresh:
-            self._check_moments(optimiser)
-            content = optimiser.state_dict()
-            content["state"] = self.optimiser
-            optimiser.load_state_dict(content)
-        torch.set_rng_state(self.generators["cpu"])
-        device = optimiser.param_groups[0]["params"][0].device
-        if "cuda" in self.generators and device.type == "cuda":
-            torch.cuda.set_rng_state(self.generators["cuda"], device)
-
-    def _check_moments(self, optimiser: torch.optim.Optimizer) -> None:
-        """Refuse moments that are not those of the optimiser's parameters: torch does not look."""
-        parameters = [one for group in optimiser.param_groups for one in group["params"]]
-        for i, moments in self.optimiser.items():
-            shapes = {name: value.shape for name, value in moments.items() if name != "step"}
-            fits = i < len(parameters) and all(shape == parameters[i].shape for shape in shapes.values())
-            if not fits or set(moments) != {"step", "exp_avg", "exp_avg_sq"} or moments["step"].numel() != 1:
-                raise _unreadable(self.path, ValueError("its moments are not those of this network"))
+    network: dict[str, Tensor]
+    average: dict[str, Tensor]
+    moments: dict[str, dict[str, Tensor]]
+    adam_steps: int
 
 
 @dataclass
 class Checkpoint:
-    """Where a training is kept, the digest of the settings and data it belongs to, and its seed."""
+    """Where a training is kept, the digest of the settings and data it belongs to, and its seed.
+
+    Random numbers need no place: every epoch begins with its own, which follow from the seed.
+    """
 
     path: Path
     key: str
     seed: int
 
     def save(
-        self, network: nn.Module, average: nn.Module, optimiser: torch.optim.Optimizer, state: State
+        self,
+        network: Mapping[str, Tensor],
+        average: Mapping[str, Tensor],
+        moments: Mapping[str, Mapping[str, Tensor]],
+        adam_steps: int,
+        state: State,
     ) -> None:
         """Write all that is needed to go on, or leave the old file as it was.
 
         A training does not end because its checkpoint cannot be written: that is a warning.
         """
-        tensors = {f"network.{k}": v for k, v in network.state_dict().items()}
-        tensors |= {f"average.{k}": v for k, v in average.state_dict().items()}
-        tensors |= {f"best.{k}": v for k, v in state.best_weights.items()}
-        for i, moments in optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{i}.{k}": torch.as_tensor(v) for k, v in moments.items()}
-        tensors["generator.cpu"] = torch.get_rng_state()
-        device = next(network.parameters()).device
-        if device.type == "cuda":
-            tensors["generator.cuda"] = torch.cuda.get_rng_state(device)
+        parts = {"network": network, "average": average, "best": state.best_weights, **moments}
+        tensors = {f"{part}.{name}": v for part, values in parts.items() for name, v in values.items()}
         progress = {
             "epoch": state.epoch,
             "steps": state.steps,
+            "adam_steps": adam_steps,
             "best_epoch": state.best_epoch,
             "best_score": list(state.best_score),
             "history": state.history,
@@ -112,8 +94,8 @@ class Checkpoint:
         except OSError as error:
             warnings.warn(f"{error} The training goes on without it.", stacklevel=2)
 
-    def load(self, network: nn.Module, average: nn.Module) -> Pending | None:
-        """Bring the network and its average to where the checkpoint left them; None when there is none."""
+    def load(self, network: nn.Module) -> Saved | None:
+        """Read the checkpoint of a network back; None when there is none."""
         if not self.path.exists():
             return None
         metadata, tensors = _read(self.path)
@@ -124,29 +106,32 @@ class Checkpoint:
             )
         try:
             progress = _progress(metadata["progress"])
+            wanted = network.state_dict()
+            parts = {part: _under(tensors, f"{part}.") for part in PARTS}
+            for part, values in parts.items():
+                _check_part(part, values, wanted)
             device = next(network.parameters()).device
-            network.load_state_dict(_under(tensors, "network."))
-            best = _under(tensors, "best.")
-            if best:  # which are looked at only when the training ends
-                average.load_state_dict(best)
-            average.load_state_dict(_under(tensors, "average."))
             state = State(
                 progress["epoch"],
                 progress["steps"],
                 progress["best_epoch"],
                 tuple(progress["best_score"]),
                 progress["history"],
-                {k: v.to(device) for k, v in best.items()},
+                {k: v.to(device) for k, v in parts["best"].items()},
             )
-            moments: dict[int, dict[str, Tensor]] = {}
-            for name, value in _under(tensors, "optimiser.").items():
-                i, key = name.split(".", 1)
-                moments.setdefault(int(i), {})[key] = value
-            generators = _under(tensors, "generator.")
-            torch.Generator().set_state(generators["cpu"])
         except Exception as error:  # whatever comes of a file with the right key and another content
             raise _unreadable(self.path, error) from None
-        return Pending(self.path, state, moments, generators)
+        moments = {name: parts[name] for name in ("mean", "square")}
+        return Saved(state, parts["network"], parts["average"], moments, progress["adam_steps"])
+
+
+def _check_part(part: str, values: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that are not those of the network: all of it, or some for moments, or none for best."""
+    complete = part in ("network", "average") or (part == "best" and bool(values))
+    fits = values.keys() == wanted.keys() if complete else values.keys() <= wanted.keys()
+    same = fits and all(value.shape == wanted[name].shape for name, value in values.items())
+    if not same or any(value.dtype != wanted[name].dtype for name, value in values.items()):
+        raise ValueError(f"its part {part!r} is not that of this network")
 
 
 def checkpoint_path(checkpoint: Any) -> Path | None:
@@ -173,7 +158,7 @@ def member_path(checkpoint: Path | None, member: int, members: int) -> Path | No
 def _progress(text: str) -> dict[str, Any]:
     """Return how far a training was; refuses what none has written."""
     progress = json.loads(text)
-    counts = [progress[name] for name in ("epoch", "steps", "best_epoch")]
+    counts = [progress[name] for name in ("epoch", "steps", "adam_steps", "best_epoch")]
     rows, scores = progress["history"], progress["best_score"]
     sound = (
         all(type(count) is int and count >= 0 for count in counts)

@@ -29,7 +29,8 @@ from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn.autoencoder import ACTIVATIONS
 from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS, PRICES, CIGNNOutput
 from cignn.nn.layers import LAYERS, READOUTS
-from cignn.nn.subgraph import edge_information
+from cignn.nn.noise import Noise
+from cignn.nn.subgraph import edge_price
 
 KEEP_START = 0.9  # the share of edges that is free of charge at first; it falls by steps
 KEEP_STEP = 0.1
@@ -277,7 +278,7 @@ def _generative_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         "generative",
         settings["generative_epochs"],
         [*network.encoder.parameters(), *network.decoders.parameters()],
-        lambda batch, epoch: network.generative_losses(batch),
+        network.generative_losses,
         dict.fromkeys(VAE_TERMS, 1.0) | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"]),
         optional=CAUSAL_TERMS,
     )
@@ -292,12 +293,14 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     if network.encoder.node_vectors is not None and settings["train_encoder"]:
         mask.append(network.encoder.node_vectors)
 
-    def losses(batch: GraphBatch, epoch: int) -> dict[str, Tensor]:
-        keep = free_share(epoch, falls, settings["keep"]) if stochastic else None
-        return network.classification_losses(batch, keep, settings["reconstruction"] > 0)
+    def losses(batch: GraphBatch, noise: Noise, keep: Tensor | None = None) -> dict[str, Tensor]:
+        return network.classification_losses(batch, keep, settings["reconstruction"] > 0, noise)
+
+    def numbers(epoch: int) -> dict[str, float]:
+        return {"keep": free_share(epoch, falls, settings["keep"])} if stochastic else {}
 
     def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
-        return settings["sparsity_weight"] * edge_information(out.edge_logits, batch.edges, settings["keep"])
+        return settings["sparsity_weight"] * edge_price(out.edge_logits, batch.edges, settings["keep"])
 
     def begin() -> None:
         network.noisy = settings["train_encoder"]
@@ -311,6 +314,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         {"classification": 1.0, "edges": settings["sparsity_weight"], "rest": settings["rest_weight"]}
         | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"])
         | dict.fromkeys(VAE_TERMS, settings["reconstruction"]),
+        numbers=numbers,
         choose_from=min(epochs - 1, falls),
         choose_by=settings["choose_by"],
         patience=settings["patience"],

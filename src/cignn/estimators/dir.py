@@ -169,7 +169,7 @@ class DIRClassifier(ExplainingClassifier):
                 "classification",
                 settings["epochs"],
                 list(network.parameters()),
-                lambda batch, epoch: network.losses(batch),
+                network.losses,
                 {
                     "classification": 1.0,
                     "interventions": 1.0,

@@ -143,7 +143,7 @@ class GNNClassifier(NeuralGraphClassifier):
                 "classification",
                 settings["epochs"],
                 list(network.parameters()),
-                lambda batch, epoch: network.losses(batch),
+                network.losses,
                 {"classification": 1.0},
                 choose_from=0,
             )

@@ -30,7 +30,7 @@ from cignn._arrays import digest, sha256
 from cignn._files import replacing, unwritten
 
 FORMAT = "cignn model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 PIPELINE = "model.skops"

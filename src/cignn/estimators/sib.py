@@ -174,8 +174,8 @@ class SIBClassifier(ExplainingClassifier):
                 "classification",
                 settings["epochs"],
                 network.outer_parameters(),
-                lambda batch, epoch: network.losses(
-                    batch, settings["inner_steps"], settings["inner_learning_rate"]
+                lambda batch, noise: network.losses(
+                    batch, settings["inner_steps"], settings["inner_learning_rate"], noise
                 ),
                 {
                     "classification": 1.0,

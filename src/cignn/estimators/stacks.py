@@ -1,14 +1,26 @@
-"""Fit several estimators together: what their networks have in common is computed once."""
+"""Fit several estimators together: networks of one kind are trained in one stack."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
 
 from cignn._arrays import digest
-from cignn.estimators.base import NeuralGraphClassifier
-from cignn.estimators.classifier import EvalSet
-from cignn.graphs import GraphSet
+from cignn._checks import whole
+from cignn._random import one_thread
+from cignn.estimators.training import Training, train, training_progress
+
+if TYPE_CHECKING:
+    from cignn.estimators.base import NeuralGraphClassifier, Plan
+    from cignn.estimators.classifier import EvalSet
+    from cignn.graphs import GraphSet
+
+CPU_NETWORKS = 1  # at once: the cores are busy with one, and more do not fit into their caches
+COPIES = 24  # of a batch's matrices and features that a step of one network keeps for its gradients
+SHARE = 0.6  # of the free memory of a GPU that a stack may take
+MOST = 512
 
 
 class Fit(NamedTuple):
@@ -22,21 +34,82 @@ class Fit(NamedTuple):
 
 def stackable(estimator: Any) -> Hashable | None:
     """What estimators have to share to be trained in one stack; None for one that trains no network."""
-    if not isinstance(estimator, NeuralGraphClassifier):
+    if not hasattr(estimator, "_plan"):
         return None
-    params = {
-        k: v for k, v in estimator.get_params(deep=False).items() if k not in ("random_state", "checkpoint")
-    }
-    return digest(type(estimator).__name__, {k: repr(v) for k, v in params.items()})
+    own = ("random_state", "checkpoint", "verbose")
+    params = {name: v for name, v in estimator.get_params(deep=False).items() if name not in own}
+    return digest(type(estimator).__name__, {name: repr(v) for name, v in params.items()})
 
 
 def fit_together(fits: Sequence[Fit], *, networks: int | str = "auto") -> list[Exception | None]:
-    """Fit every estimator in place; returns the exceptions of those that failed, None for the others."""
-    failures: list[Exception | None] = []
+    """Fit every estimator in place; returns the exceptions of those that failed, None for the others.
+
+    networks : how many to train at once at the most; "auto" is what memory allows. Ctrl-C keeps what is ready
+    in every estimator; those that have nothing yet raise `KeyboardInterrupt`.
+    """
+    if networks != "auto":
+        networks = whole("networks", networks, 1)
+    plans: list[Plan | Exception] = []
     for fit in fits:
         try:
-            fit.estimator.fit(fit.graphs, fit.y, eval_set=fit.eval_set)
-            failures.append(None)
+            plans.append(fit.estimator._plan(fit.graphs, fit.y, fit.eval_set))
         except Exception as error:
-            failures.append(error)
-    return failures
+            plans.append(error)
+    with one_thread(), training_progress(max((fit.estimator.verbose for fit in fits), default=0)) as progress:
+        for kind in _kinds(plan for plan in plans if not isinstance(plan, Exception)):
+            _train_kind(kind, networks, progress)
+    return [_accept(fit.estimator, plan) for fit, plan in zip(fits, plans, strict=True)]
+
+
+def _accept(estimator: NeuralGraphClassifier, plan: Plan | Exception) -> Exception | None:
+    try:
+        if isinstance(plan, Exception):
+            return plan
+        estimator._accept(plan)
+    except Exception as error:
+        return error
+    return None
+
+
+def _kinds(plans: Iterable[Plan]) -> list[list[Training]]:
+    """Put the networks that can be trained together together."""
+    kinds: dict[Any, list[Training]] = {}
+    for plan in plans:
+        for one in plan.trainings:
+            kinds.setdefault(id(one) if plan.kind is None else plan.kind, []).append(one)
+    return list(kinds.values())
+
+
+def _train_kind(trainings: list[Training], networks: int | str, progress: Any) -> None:
+    """Train networks of one kind, as many at once as asked for or as memory allows."""
+    size = at_once(trainings[0]) if isinstance(networks, str) else networks
+    rest = list(trainings)
+    while rest:
+        some, rest = rest[:size], rest[size:]
+        try:
+            train(some, progress)
+        except torch.cuda.OutOfMemoryError:
+            if len(some) == 1:
+                raise
+            torch.cuda.empty_cache()
+            size = len(some) // 2
+            rest = some + rest
+            continue
+        if any(one.state.interrupted for one in some):
+            for one in rest:
+                one.error = KeyboardInterrupt()
+            return
+
+
+def at_once(training: Training) -> int:
+    """How many networks of this kind fit into memory."""
+    device = next(training.network.parameters()).device
+    if device.type == "cpu":
+        return CPU_NETWORKS
+    n = int(training.training.sizes.max())
+    length = min(training.batch_size, len(training.training))
+    width = max(n, 136)
+    batch = COPIES * 4 * length * n * width
+    weights = 8 * 4 * sum(parameter.numel() for parameter in training.network.parameters())
+    free = torch.cuda.mem_get_info(device)[0]
+    return max(1, min(MOST, int(SHARE * free) // (batch + weights)))

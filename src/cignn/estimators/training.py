@@ -1,17 +1,19 @@
-"""The training loop every network of the package goes through.
+"""The training engine: one loop for a single network and for a stack of them.
 
 A network is trained in stages; each says which parameters it trains and by which named losses. The epoch
-whose weights are kept is chosen on validation graphs; test graphs never come here.
+whose weights are kept is chosen on validation graphs; test graphs never come here. Networks of one kind go
+through the same loop side by side, each with its own graphs, seed, moments, running average and best epoch;
+what one of them does is the same whatever else is in the stack.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,15 +23,22 @@ from torch.nn import functional as F
 
 from cignn._checks import shown
 from cignn._progress import progress_bar
-from cignn.estimators.checkpoint import Checkpoint, State
-from cignn.graphs import GraphBatch, GraphSet
+from cignn.estimators.captured import Captured, Read
+from cignn.estimators.checkpoint import Checkpoint, Saved, State
+from cignn.estimators.feeds import Data, Feed, ahead
+from cignn.estimators.network_stack import NetworkStack, stacked_state
+from cignn.graphs import GraphBatch
+from cignn.nn.model import SingleModel
+from cignn.nn.noise import Noise
 
 logger = logging.getLogger(__name__)
 
 # bytes: once a block of this size came back, glibc keeps all that are smaller instead of unmapping them
 LARGE_BLOCK = 31 * 2**20
 VALIDATION = "validation_"  # before the names of scores in the history
-WARM_UP = 10  # steps in which the running average of the weights has to forget where they began
+VALIDATION_CELLS = {"cpu": 2**21, "cuda": 2**26}  # node pairs that a stack reads at once without learning
+COUNT = "graphs of "  # before the names of terms: the number of graphs they are sums over
+STALE = 0.75  # share of networks still in training below which those that have ended leave a captured stack
 
 
 @dataclass(frozen=True)
@@ -46,9 +55,11 @@ class Stage:
         What the stage trains. A module none of whose parameters is trained is left in evaluation mode: no
         dropout, no moving batch statistics.
     losses : callable
-        ``losses(batch, epoch)`` returns the named terms of a batch, the epoch counted within the stage.
+        ``losses(batch, noise, **numbers)`` returns the named terms of a batch.
     weights : dict of str to float
         Weights of the terms in the loss. A term without a weight is recorded only.
+    numbers : callable
+        ``numbers(epoch)`` returns, by name, what changes from epoch to epoch, counted within the stage.
     choose_from : int or None, default=None
         First epoch of the stage whose weights may be kept; None if none may.
     choose_by : {"accuracy", "loss"}, default="accuracy"
@@ -56,7 +67,7 @@ class Stage:
     patience : int or None, default=None
         Epochs without a better one after which training ends.
     price : callable or None, default=None
-        ``price(output, batch)`` is what a batch of validation graphs costs beyond its cross-entropy.
+        ``price(output, batch)`` is what each of a batch of validation graphs costs beyond its cross-entropy.
     begin : callable
         Called before the first epoch.
     fast : sequence of Parameter
@@ -71,8 +82,9 @@ class Stage:
     name: str
     epochs: int
     parameters: Sequence[nn.Parameter]
-    losses: Callable[[GraphBatch, int], dict[str, Tensor]]
+    losses: Callable[..., dict[str, Tensor]]
     weights: dict[str, float]
+    numbers: Callable[[int], dict[str, float]] = lambda epoch: {}
     choose_from: int | None = None
     choose_by: str = "accuracy"
     patience: int | None = None
@@ -83,108 +95,350 @@ class Stage:
     optional: Sequence[str] = ()
 
 
-Progress = Callable[[dict[str, Any]], None]  # gets the row of the history after every epoch
-
-
 @dataclass
-class Data:
-    """Graphs with their class numbers, and how they are cut into batches.
+class Training:
+    """A network and all that its training depends on; afterwards the network has the weights that were kept.
 
-    class_weight : (classes,) what a graph of each class counts in `evaluate`; None when all count the same.
+    class_weight : (classes,) what a validation graph of each class counts. error : why the training failed.
     """
 
-    graphs: GraphSet
-    y: np.ndarray
+    network: SingleModel
+    stages: Sequence[Stage]
+    training: Data
+    validation: Data
+    class_weight: np.ndarray
+    seed: int
     batch_size: int
-    device: torch.device
-    class_weight: np.ndarray | None = None
+    learning_rate: float
+    weight_decay: float
+    ema_decay: float = 0.0
+    checkpoint: Checkpoint | None = None
+    state: State = field(default_factory=State)
+    error: BaseException | None = None
 
-    def batches(self, shuffle: bool = False) -> Iterable[GraphBatch]:
-        """Yield the batches on the device."""
-        for index in self.graphs.batch_indices(self.batch_size, shuffle):
-            yield self.graphs.batch(index, self.y).to(self.device)
+    def stage_at(self, position: int) -> tuple[int, int]:
+        """Number of the stage, and the epoch within it, of an epoch of the whole training."""
+        for number, stage in enumerate(self.stages):
+            if position < stage.epochs:
+                return number, position
+            position -= stage.epochs
+        raise IndexError("the training has no more epochs")
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs of all stages."""
+        return sum(stage.epochs for stage in self.stages)
 
 
-class RunningAverage:
-    """A copy of a network whose weights and batch statistics follow those of the network.
+Progress = Callable[[list[Training]], None]  # called after every epoch with the networks in training
 
-    The tensors are listed once: collecting them at every step would take longer than moving them.
+
+def train(trainings: Sequence[Training], progress: Progress | None = None) -> None:
+    """Train networks of one kind together, through all stages.
+
+    Each is left with the weights of its chosen epoch, in evaluation mode, or has an ``error``. What is
+    validated and kept is a running average of the weights with the decay ``ema_decay`` per step; 0 means the
+    weights themselves. A stage begins with the averaged weights of the one before, so that what it does not
+    train stays as it is. Ctrl-C ends the training and keeps the best weights so far.
     """
+    keep_memory()
+    saved = {id(one): one.checkpoint.load(one.network) for one in trainings if one.checkpoint is not None}
+    for one in trainings:
+        if saved.get(id(one)) is not None:
+            one.state = saved[id(one)].state
+    groups: dict[int, list[Training]] = {}
+    for one in trainings:  # checkpoints may be of different epochs
+        groups.setdefault(one.state.epoch, []).append(one)
+    for same in groups.values():
+        _Loop(same, progress).run([saved.get(id(one)) for one in same])
 
-    def __init__(self, network: nn.Module) -> None:
-        self.network = copy.deepcopy(network)
-        pairs = list(zip(self.network.state_dict().values(), network.state_dict().values(), strict=True))
-        self._moving = [pair for pair in pairs if pair[0].is_floating_point()]
-        self._counts = [pair for pair in pairs if not pair[0].is_floating_point()]
+
+class _Loop:
+    """Networks that are trained side by side from the same epoch on."""
+
+    def __init__(self, trainings: Sequence[Training], progress: Progress | None) -> None:
+        self.members = list(trainings)  # in the order of the stack's rows
+        self.done: list[bool] = [False] * len(trainings)
+        self.network = trainings[0].network
+        self.device = next(self.network.parameters()).device
+        self.progress = progress
+        self.feed = Feed(
+            [data for one in trainings for data in (one.training, one.validation)],
+            self.network.prepare,
+            self.device,
+        )
+        self.capture = self.device.type == "cuda" and self.feed.resident
+
+    def run(self, saved: Sequence[Saved | None]) -> None:
+        """Train to the end, or to Ctrl-C, and give every network the weights that were kept."""
+        everyone = list(self.members)
+        try:
+            self._train(saved)
+        except KeyboardInterrupt as interrupt:
+            for one, done in zip(self.members, self.done, strict=True):
+                if not done:
+                    _interrupt(one, interrupt)
+        for one in everyone:
+            one.error = one.error or _check_validation(one)
+            if one.state.best_weights:
+                one.network.load_state_dict(one.state.best_weights)
+            one.network.eval()
+
+    def _train(self, saved: Sequence[Saved | None]) -> None:
+        first, last = self.members[0].state.epoch, self.members[0].epochs
+        for position in range(first, last):
+            number, epoch = self.members[0].stage_at(position)
+            self._end([_settled(one.state, one.stages[number]) for one in self.members])
+            if all(self.done):
+                return
+            if position == first:
+                self._begin(number, stacked_state([one.network for one in self.members]))
+                self._restore(saved, fresh=epoch == 0)
+            elif epoch == 0:
+                self._begin(number, self.stack.tensors(average=True))
+            started = time.perf_counter()
+            losses = self._train_epoch(position, epoch)
+            scores = self._evaluate(number)
+            seconds = (time.perf_counter() - started) / self.done.count(False)
+            self._finish_epoch(number, epoch, losses, scores, seconds)
+
+    def _begin(self, number: int, tensors: dict[str, Tensor]) -> None:
+        """Begin a stage: its moments are zero, its weights those given."""
+        self.stages = [one.stages[number] for one in self.members]
+        stage = self.stages[0]
+        stage.begin()
+        names = {id(parameter): name for name, parameter in self.network.named_parameters()}
+        fast = [names[id(parameter)] for parameter in stage.fast]
+        slow = [names[id(p)] for p in stage.parameters if names[id(p)] not in fast]
+        steps = torch.tensor([float(one.state.steps) for one in self.members], device=self.device)
+        self.stack = NetworkStack(self.network, tensors, [*slow, *fast], len(fast), steps)
+        self._number_networks()
+
+    def _restore(self, saved: Sequence[Saved | None], fresh: bool) -> None:
+        """Bring what a checkpoint holds beside the weights back; a stage that is new has no moments."""
+        for row, one in enumerate(saved):
+            if one is None:
+                continue
+            parts = [(self.stack.tensors(average=True), one.average)]
+            parts += [(self.stack.tensors(), one.average if fresh else one.network)]
+            if not fresh:
+                parts += [(self.stack.moments()[name], one.moments[name]) for name in ("mean", "square")]
+                self.stack.adam_steps[row] = one.adam_steps
+            for mine, theirs in parts:
+                for name, value in mine.items():
+                    value[row] = theirs[name].to(self.device)
+
+    def _number_networks(self) -> None:
+        """Collect the numbers that differ from network to network, (networks,) each."""
+
+        def column(values: Sequence[float]) -> Tensor:
+            return torch.tensor(values, dtype=torch.float32, device=self.device)
+
+        members, stages = self.members, self.stages
+        self.rates = {
+            "learning_rate": column([one.learning_rate for one in members]),
+            "fast_rate": column([stage.fast_rate for stage in stages]),
+            "weight_decay": column([one.weight_decay for one in members]),
+            "ema_decay": column([one.ema_decay for one in members]),
+        }
+        names = [name for name in stages[0].weights if any(stage.weights.get(name) for stage in stages)]
+        self.term_weights = {name: column([stage.weights[name] for stage in stages]) for name in names}
+        self.numbers = {name: column([0.0] * len(members)) for name in stages[0].numbers(0)}
+        self.noise = Noise([torch.Generator(self.device) for _ in members])
+        self.captured = Captured(self.noise.generators) if self.capture else None
+        self.sums: dict[str, Tensor] = {}
+
+    def _end(self, ended: Sequence[bool]) -> None:
+        """Take networks that have ended out of the stack; a captured one keeps a few rather than start anew."""
+        self.done = [a or b for a, b in zip(self.done, ended, strict=True)]
+        left = [row for row, done in enumerate(self.done) if not done]
+        if not left or not any(self.done) or not hasattr(self, "stack"):
+            return
+        if self.capture and len(left) >= STALE * len(self.done):
+            return
+        self.stack.keep(torch.tensor(left, device=self.device))
+        self.members, self.stages = [self.members[i] for i in left], [self.stages[i] for i in left]
+        self.done = [False] * len(left)
+        self._number_networks()
+
+    # ------------------------------------------------------------------ training
+
+    def _train_epoch(self, position: int, epoch: int) -> list[dict[str, float]]:
+        """One pass over the training graphs; returns every network's mean of every term over its graphs."""
+        train_mode(self.network, self.stages[0])
+        plans = []
+        for one, generator in zip(self.members, self.noise.generators, strict=True):
+            rng = np.random.default_rng([one.seed, position])
+            generator.manual_seed(int(rng.integers(2**63 - 1)))
+            plans.append(one.training.batches(one.batch_size, rng))
+        for name in self.numbers:
+            now = [stage.numbers(epoch)[name] for stage in self.stages]
+            self.numbers[name].copy_(torch.tensor(now))
+        for total in self.sums.values():
+            total.zero_()
+        lengths = [0 if done else len(plan) for done, plan in zip(self.done, plans, strict=True)]
+        data = [one.training for one in self.members]
+        steps = range(max(lengths))
+        # a network with fewer batches than others reads one of them again, and stays where it is
+        positions = [[plan[step % len(plan)] for plan in plans] for step in steps]
+        active = torch.tensor([[float(step < n) for n in lengths] for step in steps], device=self.device)
+        for batch, now in zip(self._batches(data, positions), active, strict=True):
+            if self.captured is not None:
+                self.captured.run(self._step, batch, now)
+            else:
+                self._step(batch, now)
+        for one, n in zip(self.members, lengths, strict=True):
+            one.state.steps += n
+        return self._means()
+
+    def _batches(self, data: Sequence[Data], positions: Sequence[Sequence[np.ndarray]]) -> Iterator[Read]:
+        """Yield the batches of the networks, step by step."""
+        widths = [self.feed.width(data, at) for at in positions]
+        rows = [np.stack([one.rows[i] for one, i in zip(data, at, strict=True)]) for at in positions]
+        labels = [np.stack([one.y[i] for one, i in zip(data, at, strict=True)]) for at in positions]
+        y = [torch.from_numpy(label.astype(np.int64)).to(self.device, non_blocking=True) for label in labels]
+        if self.feed.resident:
+            places = [torch.from_numpy(row).to(self.device, non_blocking=True) for row in rows]
+            for place, label, width in zip(places, y, widths, strict=True):
+                yield Read(data, place, label, width)
+            return
+        makers = [
+            partial(self.feed.read, data, at, width) for at, width in zip(positions, widths, strict=True)
+        ]
+        for found, label, width in zip(ahead(makers), y, widths, strict=True):
+            yield Read(data, found, label, width)
+
+    def _step(self, batch: Read, active: Tensor) -> None:
+        """Take one step of every active network."""
+        stage = self.stages[0]
+
+        def losses(tensors: dict[str, Tensor], y: Tensor, numbers: dict[str, Tensor]) -> dict[str, Tensor]:
+            graphs = GraphBatch.of(tensors | {"y": y}, self.feed.padded)
+            return stage.losses(graphs, self.noise, **numbers)
+
+        terms = self.stack.apply(losses, batch.tensors(self.feed), batch.y, self.numbers)
+        finite = {name: terms[name].detach().isfinite() for name in stage.optional if name in terms}
+        usable = {n: torch.where(finite[n], v, 0.0) if n in finite else v for n, v in terms.items()}
+        weighed = [weight * usable[name] for name, weight in self.term_weights.items() if name in usable]
+        total = torch.stack(weighed).sum(0)
+        self.stack.step(total, active, **self.rates)
+        with torch.no_grad():
+            length = batch.y.shape[1]
+            for name, value in {"loss": total, **usable}.items():
+                counted = active * finite[name] if name in finite else active
+                self._add(name, torch.where(counted > 0, value.detach() * length, 0.0))
+                self._add(f"{COUNT}{name}", counted * length)
+            for good in finite.values():
+                self._add("skipped_terms", active * ~good)
+
+    def _add(self, name: str, value: Tensor) -> None:
+        """Add to a sum over the epoch, (networks,)."""
+        if name in self.sums:
+            self.sums[name] += value
+        else:
+            self.sums[name] = value.clone()
+
+    def _means(self) -> list[dict[str, float]]:
+        """Return the mean of every term over the graphs it was computed of, and the number of skipped ones."""
+        names = list(self.sums)
+        table = torch.stack([self.sums[name] for name in names]).double().cpu().numpy()
+        rows = []
+        for column in table.T:
+            values = dict(zip(names, column.tolist(), strict=True))
+            row = {}
+            for name in names:
+                if f"{COUNT}{name}" in values and values[f"{COUNT}{name}"]:
+                    row[name] = values[name] / values[f"{COUNT}{name}"]
+            if self.stages[0].optional:
+                row["skipped_terms"] = int(values.get("skipped_terms", 0))
+            rows.append(row)
+        return rows
+
+    # ---------------------------------------------------------------- validation
 
     @torch.no_grad()
-    def follow(self, ema_decay: float) -> None:
-        """Move a step towards the network, forgetting the past by the factor ``ema_decay``."""
-        mine, theirs = zip(*self._moving, strict=True)
-        torch._foreach_lerp_(mine, theirs, 1 - ema_decay)
-        for count, new in self._counts:
-            count.copy_(new)
+    def _evaluate(self, number: int) -> list[dict[str, float]]:
+        """Accuracy, cross-entropy and price of every network on its validation graphs, without noise.
+
+        Accuracy and cross-entropy are means over graphs that count by the weight of their class.
+        """
+        self.network.eval()
+        price = self.stages[0].price
+        data = [one.validation for one in self.members]
+        orders = [np.argsort(-one.sizes, kind="stable") for one in data]
+        most = max(len(order) for order in orders)
+        counts = np.zeros((2, len(data), most), np.float32)  # of graphs, and by their class; 0 fills up
+        for row, (one, order) in enumerate(zip(self.members, orders, strict=True)):
+            counts[0, row, : len(order)] = 1
+            counts[1, row, : len(order)] = one.class_weight[one.validation.y[order]]
+        filled = np.stack([np.resize(order, most) for order in orders])
+        cells = VALIDATION_CELLS[self.device.type] // (len(data) * self.feed.widest**2)
+        cuts = [slice(i, i + max(cells, 1)) for i in range(0, most, max(cells, 1))]
+
+        def score(tensors: dict[str, Tensor], y: Tensor, count: Tensor) -> Tensor:
+            batch = GraphBatch.of(tensors | {"y": y}, self.feed.padded)
+            out = self.network(batch)
+            right = (out.logits.argmax(1) == y).float()
+            loss = F.cross_entropy(out.logits, y, reduction="none")
+            cost = torch.zeros_like(loss) if price is None else price(out, batch)
+            values = torch.stack([right * count[1], loss * count[1], cost * count[0]])
+            return torch.where(torch.stack([count[1], count[1], count[0]]) > 0, values, 0.0).double().sum(1)
+
+        weights = torch.from_numpy(counts.swapaxes(0, 1).copy()).to(self.device)
+        sums = torch.zeros(len(data), 3, dtype=torch.float64, device=self.device)
+        read = self._batches(data, [list(filled[:, part]) for part in cuts])
+        for batch, part in zip(read, cuts, strict=True):
+            tensors = batch.tensors(self.feed)
+            sums += self.stack.apply(score, tensors, batch.y, weights[:, :, part], average=True)
+        by_class, graphs = counts[1].sum(1), counts[0].sum(1)
+        found = sums.cpu().numpy() / np.stack([by_class, by_class, graphs], 1)
+        return [dict(zip(("accuracy", "loss", "price"), row, strict=True)) for row in found.tolist()]
+
+    # --------------------------------------------------------------- bookkeeping
+
+    def _finish_epoch(
+        self,
+        number: int,
+        epoch: int,
+        losses: Sequence[dict[str, float]],
+        scores: Sequence[dict[str, float]],
+        seconds: float,
+    ) -> None:
+        """Write the epoch into the histories, choose, save and show."""
+        failed = [False] * len(self.members)
+        for row, one in enumerate(self.members):
+            if self.done[row]:
+                continue
+            stage = one.stages[number]
+            one.error = _divergence(stage, one.state.epoch + 1, losses[row])
+            failed[row] = one.error is not None
+            if failed[row]:
+                continue
+            _record(one.state, stage, losses[row], scores[row], seconds)
+            if _better(one.state, stage, epoch, scores[row]):
+                one.state.best_weights = self.stack.state_of(row, average=True)
+            if one.checkpoint is not None:
+                self._save(row)
+        if self.progress is not None:
+            self.progress([one for one, done in zip(self.members, self.done, strict=True) if not done])
+        self._end(failed)
+
+    def _save(self, row: int) -> None:
+        """Write the checkpoint of a network."""
+        one = self.members[row]
+        assert one.checkpoint is not None
+        moments = {kind: {n: v[row] for n, v in part.items()} for kind, part in self.stack.moments().items()}
+        states = [self.stack.state_of(row), self.stack.state_of(row, average=True)]
+        one.checkpoint.save(*states, moments, int(self.stack.adam_steps[row]), one.state)
 
 
-def train(
-    network: nn.Module,
-    stages: Sequence[Stage],
-    training: Data,
-    validation: Data,
-    *,
-    learning_rate: float,
-    weight_decay: float,
-    ema_decay: float = 0.0,
-    checkpoint: Checkpoint | None = None,
-    progress: Progress | None = None,
-) -> State:
-    """Train ``network`` through all stages and leave it with the weights of the chosen epoch.
-
-    What is validated and kept is a running average of the weights with the decay ``ema_decay`` per step; 0
-    means the weights themselves. A stage begins with the averaged weights of the one before, so that what it
-    does not train stays as it is. Ctrl-C ends the training and keeps the best weights so far.
-    """
-    state = State()
-    keep_memory()
-    average = RunningAverage(network)
-    optimiser: torch.optim.Optimizer | None = None
-    position = [(stage, epoch) for stage in stages for epoch in range(stage.epochs)]
-    pending = checkpoint.load(network, average.network) if checkpoint is not None else None
-    if pending is not None:
-        state = pending.state
-    try:
-        for stage, epoch in position[state.epoch :]:
-            if _settled(state, stage):
-                break
-            if epoch == 0:
-                network.load_state_dict(average.network.state_dict())
-            if epoch == 0 or optimiser is None:
-                stage.begin()
-                optimiser = make_optimiser(stage, learning_rate, weight_decay)
-            if pending is not None:
-                pending.restore(optimiser, fresh=epoch == 0)
-                pending = None
-            started = time.perf_counter()
-            losses = _train_epoch(network, average, stage, epoch, training, optimiser, ema_decay, state)
-            scores = evaluate(average.network, validation, stage.price)
-            _record(state, stage, losses, scores, time.perf_counter() - started)
-            _choose(state, average.network, stage, epoch, scores)
-            if checkpoint is not None:
-                checkpoint.save(network, average.network, optimiser, state)
-            if progress is not None:
-                progress(state.history[-1] | {"epochs": len(position)})
-    except KeyboardInterrupt:
-        logger.warning(
-            "interrupted in epoch %d; keeping the weights of epoch %d", state.epoch + 1, state.best_epoch
-        )
-        if not state.best_weights:
-            raise
-        state.interrupted = True
-    _check_validation(state, stages)
-    if state.best_weights:
-        network.load_state_dict(state.best_weights)
-    network.eval()
-    return state
+def _interrupt(one: Training, interrupt: KeyboardInterrupt) -> None:
+    """Keep the best weights of a training that the user has stopped, if it has any."""
+    epoch, best = one.state.epoch + 1, one.state.best_epoch
+    logger.warning("interrupted in epoch %d; keeping the weights of epoch %d", epoch, best)
+    one.state.interrupted = True
+    if not one.state.best_weights:
+        one.error = interrupt
 
 
 def _record(
@@ -197,18 +451,31 @@ def _record(
     state.epoch += 1
 
 
-def _check_validation(state: State, stages: Sequence[Stage]) -> None:
-    """Refuse a training without an epoch to keep; warn of epochs whose validation loss is not finite."""
+def _divergence(stage: Stage, epoch: int, losses: dict[str, float]) -> FloatingPointError | None:
+    """The error of a training whose loss is no longer a number."""
+    bad = [name for name, value in losses.items() if not np.isfinite(value)]
+    if np.isfinite(losses["loss"]):
+        return None
+    return FloatingPointError(
+        f"training diverged in stage {stage.name}, epoch {epoch}: {', '.join(bad)} not finite; "
+        "lower learning_rate."
+    )
+
+
+def _check_validation(one: Training) -> FloatingPointError | None:
+    """The error of a training without an epoch to keep; warn of epochs whose validation loss is not finite."""
+    state = one.state
     bad = [row["epoch"] for row in state.history if not np.isfinite(_cost(row, VALIDATION))]
     remedy = "lower learning_rate and look for extreme values in the validation graphs"
-    if bad and not state.best_weights and any(stage.choose_from is not None for stage in stages):
-        raise FloatingPointError(
+    if bad and not state.best_weights and any(stage.choose_from is not None for stage in one.stages):
+        return FloatingPointError(
             f"the validation loss is not finite in any epoch that could be kept, first in epoch {bad[0]}; "
             f"{remedy}."
         )
     if bad:
         what = "the validation loss is not finite in %d of %d epochs, first in epoch %d; these were not kept"
         logger.warning(f"{what}; {remedy}", len(bad), len(state.history), bad[0])
+    return None
 
 
 def keep_memory() -> None:
@@ -222,41 +489,6 @@ def _settled(state: State, stage: Stage) -> bool:
     return stage.patience is not None and bool(state.best_weights) and waited >= stage.patience
 
 
-def _train_epoch(
-    network: nn.Module,
-    average: RunningAverage,
-    stage: Stage,
-    epoch: int,
-    data: Data,
-    optimiser: torch.optim.Optimizer,
-    ema_decay: float,
-    state: State,
-) -> dict[str, float]:
-    """One pass over the training graphs; returns the mean of every named term over the graphs it is of."""
-    train_mode(network, stage)
-    sums: dict[str, Any] = {}
-    graphs: dict[str, int] = {}
-    skipped = 0
-    for batch in data.batches(shuffle=True):
-        losses = gradient_step(stage, epoch, batch, optimiser)
-        state.steps += 1
-        average.follow(min(ema_decay, state.steps / (state.steps + WARM_UP)))
-        unusable = _unusable(stage, losses)
-        skipped += len(unusable)
-        for name, value in losses.items():
-            if name not in unusable:
-                sums[name] = sums.get(name, 0.0) + value * len(batch)
-                graphs[name] = graphs.get(name, 0) + len(batch)
-    means: dict[str, float] = {name: value.item() / graphs[name] for name, value in sums.items()}
-    if not np.isfinite(means["loss"]):
-        bad = [name for name, value in means.items() if not np.isfinite(value)]
-        raise FloatingPointError(
-            f"training diverged in stage {stage.name}, epoch {state.epoch + 1}: {', '.join(bad)} not finite; "
-            "lower learning_rate."
-        )
-    return means | ({"skipped_terms": skipped} if stage.optional else {})
-
-
 def train_mode(network: nn.Module, stage: Stage) -> None:
     """Switch to training whatever the stage trains, and nothing else."""
     trained = {id(parameter) for parameter in stage.parameters}
@@ -267,60 +499,8 @@ def train_mode(network: nn.Module, stage: Stage) -> None:
             module.eval()
 
 
-def make_optimiser(stage: Stage, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
-    """Adam on the parameters of a stage; fused: one pass over all of them instead of a dozen each."""
-    fast = {id(parameter) for parameter in stage.fast}
-    groups: list[dict[str, Any]] = [{"params": [p for p in stage.parameters if id(p) not in fast]}]
-    if fast:
-        rate = learning_rate * stage.fast_rate
-        groups.append({"params": list(stage.fast), "lr": rate, "weight_decay": 0.0})
-    return torch.optim.Adam(groups, lr=learning_rate, weight_decay=weight_decay, fused=True)
-
-
-def gradient_step(
-    stage: Stage, epoch: int, batch: GraphBatch, optimiser: torch.optim.Optimizer
-) -> dict[str, Tensor]:
-    """Take one step of the stage on a batch; returns every named term and their weighted sum, "loss"."""
-    losses = stage.losses(batch, epoch)
-    usable = losses.keys() - _unusable(stage, losses)
-    weighed = [stage.weights[k] * v for k, v in losses.items() if k in usable and stage.weights.get(k)]
-    total = torch.stack(weighed).sum()
-    optimiser.zero_grad(set_to_none=True)
-    total.backward()
-    optimiser.step()
-    return {name: value.detach() for name, value in {"loss": total, **losses}.items()}
-
-
-def _unusable(stage: Stage, losses: dict[str, Tensor]) -> list[str]:
-    """The optional terms that are not finite."""
-    return [name for name in stage.optional if name in losses and not losses[name].isfinite()]
-
-
-@torch.no_grad()
-def evaluate(
-    network: nn.Module, data: Data, price: Callable[[Any, GraphBatch], Tensor] | None = None
-) -> dict[str, float]:
-    """Accuracy, cross-entropy and price of the network on ``data``, without noise.
-
-    Accuracy and cross-entropy are means over graphs that count by the weight of their class.
-    """
-    network.eval()
-    n_classes = 1 + int(data.y.max())
-    per_class = np.ones(n_classes) if data.class_weight is None else data.class_weight
-    weight = torch.as_tensor(per_class, dtype=torch.float32, device=data.device)
-    sums = {"accuracy": 0.0, "loss": 0.0, "price": 0.0}
-    for batch in data.batches():
-        out = network(batch)
-        counts = weight[batch.y]
-        sums["accuracy"] += (counts * (out.logits.argmax(1) == batch.y)).sum().item()
-        sums["loss"] += (counts * F.cross_entropy(out.logits, batch.y, reduction="none")).sum().item()  # type: ignore[arg-type]
-        sums["price"] += 0.0 if price is None else price(out, batch).item() * len(batch)
-    total = float(per_class[data.y].sum())
-    return {name: sums[name] / (len(data.graphs) if name == "price" else total) for name in sums}
-
-
-def _choose(state: State, network: nn.Module, stage: Stage, epoch: int, scores: dict[str, float]) -> None:
-    """Keep the network's weights when no earlier epoch did better on the validation graphs.
+def _better(state: State, stage: Stage, epoch: int, scores: dict[str, float]) -> bool:
+    """Whether no earlier epoch did better on the validation graphs; if so, remember this one.
 
     Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together; by
     "loss", the latter alone: where signal is weak the accuracy of a few validation graphs is mostly luck.
@@ -328,12 +508,12 @@ def _choose(state: State, network: nn.Module, stage: Stage, epoch: int, scores: 
     """
     cost = _cost(scores)
     if stage.choose_from is None or epoch < stage.choose_from or not np.isfinite(cost):
-        return
+        return False
     score = (scores["accuracy"] if stage.choose_by == "accuracy" else 0.0, -cost)
-    if not state.best_score or score >= state.best_score:
-        state.best_score = score
-        state.best_epoch = state.epoch
-        state.best_weights = {name: value.detach().clone() for name, value in network.state_dict().items()}
+    if state.best_score and score < state.best_score:
+        return False
+    state.best_score, state.best_epoch = score, state.epoch
+    return True
 
 
 def _cost(scores: dict[str, Any], prefix: str = "") -> float:
@@ -341,11 +521,8 @@ def _cost(scores: dict[str, Any], prefix: str = "") -> float:
     return scores[f"{prefix}loss"] + scores[f"{prefix}price"]
 
 
-MemberProgress = Callable[[int, dict[str, Any]], None]  # gets the number of the network too
-
-
 @contextmanager
-def training_progress(verbose: int, members: int = 1) -> Iterator[MemberProgress | None]:
+def training_progress(verbose: int) -> Iterator[Progress | None]:
     """Yield what shows the epochs of `train`: a bar with time left and the last scores, or None."""
     if not verbose:
         yield None
@@ -353,11 +530,16 @@ def training_progress(verbose: int, members: int = 1) -> Iterator[MemberProgress
     with progress_bar("{task.fields[note]}", period=30) as bar:
         task = bar.add_task("training", total=None, note="")
 
-        def show(member: int, row: dict[str, Any]) -> None:
-            note = f"loss {row['loss']:.3f}, validation accuracy {row['validation_accuracy']:.3f}"
-            name = row["stage"] if members == 1 else f"{row['stage']} {member + 1}/{members}"
-            done = member * row["epochs"] + row["epoch"]  # an early end of a member shows as a leap
-            bar.update(task, completed=done, total=members * row["epochs"], description=name, note=note)
+        def show(trainings: list[Training]) -> None:
+            rows = [one.state.history[-1] for one in trainings if one.state.history]
+            if not rows:
+                return
+            loss, accuracy = (np.mean([row[k] for row in rows]) for k in ("loss", "validation_accuracy"))
+            note = f"loss {loss:.3f}, validation accuracy {accuracy:.3f}"
+            name = rows[0]["stage"] + (f", {len(rows)} networks" if len(rows) > 1 else "")
+            bar.update(
+                task, completed=rows[0]["epoch"], total=trainings[0].epochs, description=name, note=note
+            )
 
         yield show
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import torch
@@ -25,6 +26,12 @@ class GraphBatch:
         True for real nodes.
     y : Tensor of shape (b,), default=None
         Class numbers, where they are known.
+    strongest : Tensor of shape (b, n, n), default=None
+        The edges that a network reads of these graphs, see `SingleModel.prepare`.
+    sums : Tensor of shape (b, n, d), default=None
+        Sums of neighbours' features over these edges.
+    edge_list : Tensor of shape (b, e), default=None
+        Where these edges are in the flattened matrices, each once; 0 for none.
     padded : bool, default=True
         Whether some nodes are padding. If not, layers skip the masking.
 
@@ -42,10 +49,13 @@ class GraphBatch:
     adj: Tensor
     mask: Tensor
     y: Tensor | None = None
+    strongest: Tensor | None = None
+    sums: Tensor | None = None
+    edge_list: Tensor | None = None
     padded: bool = True
 
     def __len__(self) -> int:
-        return len(self.x)
+        return len(self.adj)
 
     @property
     def padding(self) -> Tensor | None:
@@ -80,7 +90,50 @@ class GraphBatch:
         GraphBatch
             The same graphs there.
         """
-        adj = self.adj.to(device)
-        x = adj if self.x is self.adj else self.x.to(device)  # features that are the weights stay one tensor
-        y = None if self.y is None else self.y.to(device)
-        return GraphBatch(x, adj, self.mask.to(device), y, self.padded)
+        return GraphBatch.of({k: v.to(device) for k, v in self.tensors().items()}, self.padded)
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor], padded: bool = True) -> GraphBatch:
+        """Make a batch of its tensors.
+
+        Parameters
+        ----------
+        tensors : mapping of str to Tensor
+            As `tensors` returns them; without ``x`` the features are the weights.
+        padded : bool, default=True
+            Whether some nodes are padding.
+
+        Returns
+        -------
+        GraphBatch
+            The batch.
+        """
+        return cls(padded=padded, **{"x": tensors["adj"], **tensors})
+
+    def part(self, index: slice) -> GraphBatch:
+        """Return some graphs of the batch.
+
+        Parameters
+        ----------
+        index : slice
+            Which graphs.
+
+        Returns
+        -------
+        GraphBatch
+            These graphs, padded as before.
+        """
+        return GraphBatch.of({name: value[index] for name, value in self.tensors().items()}, self.padded)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors by name; features that are the weights themselves are listed once.
+
+        Returns
+        -------
+        dict of str to Tensor
+            What `GraphBatch.of` makes the same batch of.
+        """
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "padded"}
+        if self.x is self.adj:
+            del found["x"]
+        return {name: value for name, value in found.items() if value is not None}

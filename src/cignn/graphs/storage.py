@@ -393,12 +393,15 @@ class StoredGraphs:
             The batch, padded to its largest graph.
         """
         chosen = np.arange(len(self)) if index is None else positions(index, len(self))
-        weights, x = self._store.dense(chosen)
+        if index is None and isinstance(self._store, Stacked):
+            weights, x = self._store.weights, self._store.x  # no copy
+        else:
+            weights, x = self._store.dense(chosen)
         nodes = np.arange(weights.shape[1]) < self.n_nodes[chosen][:, None]
         labels = None if y is None else torch.from_numpy(np.asarray(y)[chosen].astype(np.int64))
         adj = torch.from_numpy(weights)
         features = adj if x is weights else torch.from_numpy(np.asarray(x, np.float32))
-        return GraphBatch(features, adj, torch.from_numpy(nodes), labels, not nodes.all())
+        return GraphBatch(features, adj, torch.from_numpy(nodes), labels, padded=not nodes.all())
 
     def batch_indices(self, batch_size: int, shuffle: bool = False) -> list[np.ndarray]:
         """Divide the set into batches of nearly equal length with graphs of similar size in each.
@@ -419,13 +422,13 @@ class StoredGraphs:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
         log_sizes = np.log(self.n_nodes)
         if not shuffle:
-            return _cut(np.argsort(-log_sizes, kind="stable"), self.n_nodes, batch_size)
+            return cut(np.argsort(-log_sizes, kind="stable"), self.n_nodes, batch_size)
         blur = SIZE_BLUR * torch.randn(len(self), dtype=torch.float64).numpy()
-        batches = _cut(np.argsort(blur - log_sizes), self.n_nodes, batch_size)
+        batches = cut(np.argsort(blur - log_sizes), self.n_nodes, batch_size)
         return [batches[i] for i in torch.randperm(len(batches))]
 
 
-def _cut(order: np.ndarray, sizes: np.ndarray, batch_size: int) -> list[np.ndarray]:
+def cut(order: np.ndarray, sizes: np.ndarray, batch_size: int) -> list[np.ndarray]:
     """Cut graphs, ordered by falling size, into batches of at most ``MAX_CELLS`` padded node pairs."""
     batches: list[np.ndarray] = []
     while len(order):

@@ -6,6 +6,7 @@ from cignn.nn.classifiers import GNN
 from cignn.nn.dir import DIR, DIROutput
 from cignn.nn.layers import LAYERS, READOUTS, GATLayer, GCNLayer, GINLayer, strongest_edges
 from cignn.nn.model import Ensemble, GraphModel, GraphOutput, SingleModel
+from cignn.nn.noise import Noise
 from cignn.nn.sib import SIB, SIBOutput
 from cignn.nn.subgraph import edge_information, sample_edges
 
@@ -27,6 +28,7 @@ __all__ = [
     "GraphOutput",
     "InnerProduct",
     "Latent",
+    "Noise",
     "SIBOutput",
     "SingleModel",
     "edge_information",

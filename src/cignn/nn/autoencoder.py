@@ -10,7 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cignn.nn.layers import LAYERS, strongest_edges
+from cignn.nn.layers import LAYERS, apply_layers, strongest_edges
+from cignn.nn.noise import Noise, normal
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "sigmoid": torch.sigmoid}
 
@@ -41,15 +42,20 @@ class Latent(NamedTuple):
     mean: Tensor
     log_std: Tensor
 
-    def sample(self) -> Tensor:
+    def sample(self, noise: Noise | None = None) -> Tensor:
         """Draw from the Gaussian; gradients reach the mean and the deviation.
+
+        Parameters
+        ----------
+        noise : Noise, default=None
+            Source of random numbers; None is torch's own.
 
         Returns
         -------
         Tensor of shape (b, n, d)
             μ + σ·ε with standard normal ε.
         """
-        return self.mean + self.log_std.exp() * torch.randn_like(self.mean)
+        return self.mean + self.log_std.exp() * normal(self.mean, noise)
 
     def kl(self) -> Tensor:
         """Return the divergence from the standard normal distribution.
@@ -122,7 +128,14 @@ class GraphEncoder(nn.Module):
         self.density = density
         self.node_vectors = None if n_nodes is None else nn.Parameter(torch.randn(n_nodes, n_latent))
 
-    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Latent:
+    def forward(
+        self,
+        x: Tensor,
+        adj: Tensor,
+        mask: Tensor | None = None,
+        strongest: Tensor | None = None,
+        sums: Tensor | None = None,
+    ) -> Latent:
         """Encode a batch of graphs.
 
         Parameters
@@ -133,17 +146,21 @@ class GraphEncoder(nn.Module):
             Signed edge weights.
         mask : Tensor of shape (b, n), default=None
             True for real nodes; None when all are.
+        strongest : Tensor of shape (b, n, n), default=None
+            The edges that are read, where they are known.
+        sums : Tensor of shape (b, n, n_features), default=None
+            The sums of neighbours' features over these edges, where they are known.
 
         Returns
         -------
         Latent
             Means and log σ of shape (b, n, n_latent).
         """
-        if self.density is not None:
+        if strongest is not None:
+            adj = strongest
+        elif self.density is not None and (sums is None or len(self.layers) > 1 or self.heads_convolve):
             adj = strongest_edges(adj, self.density, mask)
-        h = x
-        for layer in self.layers:
-            h = self.activation(layer(h, adj, mask))
+        h = apply_layers(self.layers, self.activation, x, adj, mask, sums)
         inputs = (h, adj, mask) if self.heads_convolve else (h,)
         mean, log_std = self.mean(*inputs), self.log_std(*inputs)
         if self.node_vectors is not None:

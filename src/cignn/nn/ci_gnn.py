@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from cignn.nn.autoencoder import FeatureDecoder, GraphEncoder, InnerProduct, Lat
 from cignn.nn.classifiers import EdgeNetwork, GraphNetwork, SubgraphClassifier
 from cignn.nn.layers import mean_readout, zero_padding
 from cignn.nn.model import Losses, SingleModel
+from cignn.nn.noise import Noise
 from cignn.nn.subgraph import edge_information, sample_edges
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
@@ -27,6 +29,7 @@ PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.5
 # shortcut explains stays below, and a network is not held to the first thing it finds
 EXPLAINED_FROM, EXPLAINED_FULL = 0.7, 0.9
 REST_STRIDE = 4  # of every fourth graph the classifier also sees what its subgraph leaves
+VAE_STRIDE = 4  # every fourth graph is reconstructed beside the classification
 
 
 class CIGNNOutput(NamedTuple):
@@ -224,7 +227,9 @@ class CIGNN(SingleModel):
 
     # ----------------------------------------------------------------- passes
 
-    def encode(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> tuple[Latent, Tensor]:
+    def encode(
+        self, batch: GraphBatch, edge_weights: Tensor | None = None, noise: Noise | None = None
+    ) -> tuple[Latent, Tensor]:
         """Encode a batch.
 
         Parameters
@@ -233,6 +238,8 @@ class CIGNN(SingleModel):
             The graphs.
         edge_weights : Tensor of shape (b, n, n), default=None
             See `GraphModel.read`.
+        noise : Noise, default=None
+            Source of random numbers while training; None is torch's own.
 
         Returns
         -------
@@ -241,11 +248,39 @@ class CIGNN(SingleModel):
         z : Tensor of shape (b, n, K + L)
             A draw from it while training, otherwise its mean.
         """
-        adj = batch.adj if edge_weights is None else batch.adj * edge_weights
-        latent = self.encoder(self.features(batch), adj, batch.padding)  # q(Z | A, X), eq. (3)
-        return latent, latent.sample() if self.training and self.noisy else latent.mean
+        x, mask = self.features(batch), batch.padding
+        if edge_weights is None:
+            latent = self.encoder(
+                x, batch.adj, mask, batch.strongest, self.sums(batch)
+            )  # q(Z | A, X), eq. (3)
+        else:
+            latent = self.encoder(x, batch.adj * edge_weights, mask)
+        return latent, latent.sample(noise) if self.training and self.noisy else latent.mean
 
-    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> CIGNNOutput:
+    def _reader(self) -> tuple[float | None, nn.ModuleList]:
+        return self.encoder.density, self.encoder.layers
+
+    def prepare(self, batch: GraphBatch) -> GraphBatch:
+        """Compute what the encoder needs of every graph, see `SingleModel.prepare`.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+
+        Returns
+        -------
+        GraphBatch
+            The same graphs with the encoder's edges and the neighbours' sums; of a single GIN layer the sums
+            are enough.
+        """
+        batch = super().prepare(batch)
+        enough = batch.sums is not None and len(self.encoder.layers) == 1
+        return replace(batch, strongest=None) if enough else batch
+
+    def forward(
+        self, batch: GraphBatch, edge_weights: Tensor | None = None, noise: Noise | None = None
+    ) -> CIGNNOutput:
         """Classify a batch through its causal subgraph.
 
         Parameters
@@ -254,6 +289,8 @@ class CIGNN(SingleModel):
             The graphs.
         edge_weights : Tensor of shape (b, n, n), default=None
             See `GraphModel.read`.
+        noise : Noise, default=None
+            Source of random numbers while training; None is torch's own.
 
         Returns
         -------
@@ -262,22 +299,22 @@ class CIGNN(SingleModel):
         """
         if edge_weights is not None and not self.classifier.directed:
             edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2
-        latent, z = self.encode(batch, edge_weights)
+        latent, z = self.encode(batch, edge_weights, noise)
         alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)
         edge_logits = self.subgraph(alpha)  # eq. (14) before its sigmoid
 
         read = self.classifier.edge_values
         if self.training and self.mask == "stochastic":
-            prob = sample_edges(read(edge_logits), self.temperature)
+            prob = sample_edges(read(edge_logits), self.temperature, noise)
         else:
             prob = torch.sigmoid(read(edge_logits))
         if edge_weights is not None:
             prob = prob * read(edge_weights)
-        logits, rest_logits = self._classify(batch, prob)
+        logits, rest_logits = self._classify(batch, prob, noise)
         weights = self.classifier.edge_matrix(prob) * batch.edges
         return CIGNNOutput(logits, edge_logits, weights, alpha, beta, latent, rest_logits)
 
-    def _classify(self, batch: GraphBatch, prob: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _classify(self, batch: GraphBatch, prob: Tensor, noise: Noise | None) -> tuple[Tensor, Tensor | None]:
         """Class logits of the subgraphs and, while training, of what they leave of some graphs.
 
         prob : edge weights in the form the classifier reads. Both go through the classifier together, so that
@@ -287,13 +324,14 @@ class CIGNN(SingleModel):
         whole = self.classifier.evidence(batch)
         subgraph = whole * prob
         if not (self.training and self.rest):
-            return self.classifier(x, subgraph, mask), None
+            return self.classifier(x, subgraph, mask, noise), None
         some = slice(None, None, REST_STRIDE)
         rest = whole[some] - subgraph[some]
         logits = self.classifier(
             torch.cat([x, x[some]]),
             torch.cat([subgraph, rest]),
             None if mask is None else torch.cat([mask, mask[some]]),
+            noise,
         )
         return logits[: len(batch)], logits[len(batch) :]
 
@@ -317,26 +355,32 @@ class CIGNN(SingleModel):
 
     # ----------------------------------------------------------------- losses
 
-    def generative_losses(self, batch: GraphBatch) -> Losses:
+    def generative_losses(self, batch: GraphBatch, noise: Noise | None = None) -> Losses:
         """Return the terms of L1, equation (13) of the paper.
 
         Parameters
         ----------
         batch : GraphBatch
             Graphs with labels.
+        noise : Noise, default=None
+            Source of random numbers; None is torch's own.
 
         Returns
         -------
         dict of str to Tensor
             Those of `reconstruction_losses` and of `causal_losses`.
         """
-        latent, z = self.encode(batch)
+        latent, z = self.encode(batch, noise=noise)
         losses = self.reconstruction_losses(latent, z, batch)
-        logits = self.read(batch) if self.causal_effect == "cmi_prediction" else None
+        logits = self(batch, noise=noise).logits if self.causal_effect == "cmi_prediction" else None
         return losses | self.causal_losses(latent.mean, logits, batch)
 
     def classification_losses(
-        self, batch: GraphBatch, keep: float | None = None, generative: bool = False
+        self,
+        batch: GraphBatch,
+        keep: float | Tensor | None = None,
+        generative: bool = False,
+        noise: Noise | None = None,
     ) -> Losses:
         """Return the terms of L2, equation (16) of the paper, and the price of the subgraph beside them.
 
@@ -349,10 +393,13 @@ class CIGNN(SingleModel):
         ----------
         batch : GraphBatch
             Graphs with labels.
-        keep : float or None, default=None
+        keep : float, Tensor of shape () or None, default=None
             Share of edges free of charge; None asks no price.
         generative : bool, default=False
-            Whether the GraphVAE runs beside the classifier and shapes β: it reads α but does not move it.
+            Whether the GraphVAE runs beside the classifier and shapes β: it reads α but does not move it. It
+            reads every fourth graph.
+        noise : Noise, default=None
+            Source of random numbers; None is torch's own.
 
         Returns
         -------
@@ -360,7 +407,7 @@ class CIGNN(SingleModel):
             "classification", those of `causal_losses` and, where asked for, "rest", "edges" and those of
             `reconstruction_losses`.
         """
-        out = self(batch)
+        out = self(batch, noise=noise)
         losses = {"classification": self.cross_entropy(out.logits, batch)}
         share = 1 - losses["classification"].detach() / self.label_entropy
         explained = ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
@@ -372,12 +419,14 @@ class CIGNN(SingleModel):
             edge_logits, edges = read(out.edge_logits), read(batch.edges)
             losses["edges"] = edge_information(edge_logits, edges, keep)
             if self.pricing == "explained":
-                floor = edge_information(edge_logits, edges, max(keep, FLOOR_KEEP))
+                least = torch.as_tensor(keep, device=edges.device).clamp(min=FLOOR_KEEP)
+                floor = edge_information(edge_logits, edges, least)
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
         if generative:
-            beta_latent = Latent(*(part[..., self.n_causal :] for part in out.latent))
-            z = torch.cat([out.alpha.detach(), out.beta], -1)
-            losses |= self.reconstruction_losses(beta_latent, z, batch)
+            some = slice(None, None, VAE_STRIDE)
+            beta_latent = Latent(*(part[some, :, self.n_causal :] for part in out.latent))
+            z = torch.cat([out.alpha[some].detach(), out.beta[some]], -1)
+            losses |= self.reconstruction_losses(beta_latent, z, batch.part(some))
         return losses | self.causal_losses(out.latent.mean, out.logits, batch)
 
     def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
-from cignn.nn.layers import LAYERS, READOUTS
+from cignn.nn.layers import LAYERS, READOUTS, apply_layers
 from cignn.nn.model import GraphOutput, Losses, SingleModel
+from cignn.nn.noise import Noise, dropout
 
 
 class GNN(SingleModel):
@@ -60,7 +60,9 @@ class GNN(SingleModel):
         super().__init__(n_features, n_classes, density)
         self.classifier = GraphNetwork(n_features, n_classes, layer, hidden, head, readout, dropout)
 
-    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> GraphOutput:
+    def forward(
+        self, batch: GraphBatch, edge_weights: Tensor | None = None, noise: Noise | None = None
+    ) -> GraphOutput:
         """Classify a batch.
 
         Parameters
@@ -69,14 +71,16 @@ class GNN(SingleModel):
             The graphs.
         edge_weights : Tensor of shape (b, n, n), default=None
             See `GraphModel.read`.
+        noise : Noise, default=None
+            Source of random numbers while training; None is torch's own.
 
         Returns
         -------
         GraphOutput
             The logits.
         """
-        adj = self.adjacency(batch, edge_weights)
-        return GraphOutput(self.classifier(self.features(batch), adj, batch.padding))
+        adj, sums = self.adjacency(batch, edge_weights), self.sums(batch, edge_weights)
+        return GraphOutput(self.classifier(self.features(batch), adj, batch.padding, noise, sums))
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Return the node embeddings of the last GNN layer.
@@ -93,23 +97,25 @@ class GNN(SingleModel):
         Tensor of shape (b, n, d)
             Embeddings, 0 at padded nodes.
         """
-        adj = self.adjacency(batch, edge_weights)
-        return self.classifier.embed(self.features(batch), adj, batch.padding)
+        adj, sums = self.adjacency(batch, edge_weights), self.sums(batch, edge_weights)
+        return self.classifier.embed(self.features(batch), adj, batch.padding, sums)
 
-    def losses(self, batch: GraphBatch) -> Losses:
+    def losses(self, batch: GraphBatch, noise: Noise | None = None) -> Losses:
         """Return the terms of the training loss.
 
         Parameters
         ----------
         batch : GraphBatch
             Graphs with labels.
+        noise : Noise, default=None
+            Source of random numbers; None is torch's own.
 
         Returns
         -------
         dict of str to Tensor
             The cross-entropy, "classification".
         """
-        return {"classification": self.cross_entropy(self.read(batch), batch)}
+        return {"classification": self.cross_entropy(self(batch, noise=noise).logits, batch)}
 
 
 class SubgraphClassifier(nn.Module, ABC):
@@ -135,11 +141,13 @@ class SubgraphClassifier(nn.Module, ABC):
         """Return what the classifier reads of unmasked edges, in the form of `edge_values`."""
 
     @abstractmethod
-    def forward(self, x: Tensor, edges: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, edges: Tensor, mask: Tensor | None = None, noise: Noise | None = None
+    ) -> Tensor:
         """Return class logits (b, n_classes).
 
         x : (b, n, d), node features; edges : masked evidence; mask : (b, n), True for real nodes, None when
-        all are.
+        all are; noise : source of dropout, None is torch's own.
         """
 
 
@@ -181,23 +189,28 @@ class GraphNetwork(SubgraphClassifier):
         """Return the signed edge weights, (b, n, n)."""
         return batch.adj
 
-    def embed(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+    def embed(self, x: Tensor, adj: Tensor, mask: Tensor | None = None, sums: Tensor | None = None) -> Tensor:
         """Return the node embeddings of the last layer, (b, n, d), equation (1)."""
-        for layer in self.layers:
-            x = torch.relu(layer(x, adj, mask))
-        return x
+        return apply_layers(self.layers, torch.relu, x, adj, mask, sums)
 
-    def pool(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+    def pool(self, x: Tensor, adj: Tensor, mask: Tensor | None = None, sums: Tensor | None = None) -> Tensor:
         """Return graph embeddings, (b, d), equation (2)."""
-        return self.readout(self.embed(x, adj, mask), mask)
+        return self.readout(self.embed(x, adj, mask, sums), mask)
 
-    def decide(self, h: Tensor) -> Tensor:
+    def decide(self, h: Tensor, noise: Noise | None = None) -> Tensor:
         """Return the class logits (b, n_classes) of graph embeddings h : (b, d)."""
-        return _mlp(self.head, h, self.dropout, self.training)
+        return _mlp(self.head, h, self.dropout if self.training else 0.0, noise)
 
-    def forward(self, x: Tensor, edges: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return class logits (b, n_classes); edges : (b, n, n), signed weights."""
-        return self.decide(self.pool(x, edges, mask))
+    def forward(
+        self,
+        x: Tensor,
+        edges: Tensor,
+        mask: Tensor | None = None,
+        noise: Noise | None = None,
+        sums: Tensor | None = None,
+    ) -> Tensor:
+        """Return class logits (b, n_classes); edges : (b, n, n), signed weights; sums : edges @ x or None."""
+        return self.decide(self.pool(x, edges, mask, sums), noise)
 
 
 class EdgeNetwork(SubgraphClassifier):
@@ -240,17 +253,19 @@ class EdgeNetwork(SubgraphClassifier):
 
         An edge left out then says nothing, where a weight of 0 would say much.
         """
-        adj, edges = self.edge_values(batch.adj), self.edge_values(batch.edges)
+        adj = self.edge_values(batch.adj)
         centre, scale = self.edge_values(self.edge_centre[None]), self.edge_values(self.edge_scale[None])
-        return (adj - centre) / scale * edges
+        return (adj - centre) / scale * (adj != 0)
 
-    def forward(self, x: Tensor, edges: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, edges: Tensor, mask: Tensor | None = None, noise: Noise | None = None
+    ) -> Tensor:
         """Return class logits (b, n_classes); edges : (b, n_pairs). Node features are not read."""
-        return _mlp(self.layers, edges, self.dropout, self.training)
+        return _mlp(self.layers, edges, self.dropout if self.training else 0.0, noise)
 
 
-def _mlp(layers: nn.ModuleList, h: Tensor, dropout: float, training: bool) -> Tensor:
+def _mlp(layers: nn.ModuleList, h: Tensor, probability: float, noise: Noise | None) -> Tensor:
     """Apply linear maps with ReLU and dropout between them: (b, d) → (b, n_classes)."""
     for linear in layers[:-1]:
-        h = F.dropout(torch.relu(linear(h)), dropout, training)
+        h = dropout(torch.relu(linear(h)), probability, noise)
     return layers[-1](h)

@@ -7,7 +7,9 @@ other graphs, and the loss is the mean and the variance of the risk over interve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -16,8 +18,12 @@ from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
 from cignn.nn.classifiers import GraphNetwork
+from cignn.nn.layers import edge_positions
 from cignn.nn.model import Losses, SingleModel
+from cignn.nn.noise import Noise
 from cignn.nn.subgraph import EdgeScorer
+
+TIE = 1e-5  # scores that differ by less are the same but for rounding: nodes of motifs are often alike
 
 
 class DIROutput(NamedTuple):
@@ -125,10 +131,28 @@ class DIR(SingleModel):
         Tensor of shape (b, n, d)
             Embeddings, 0 at padded nodes.
         """
-        adj = self.adjacency(batch, edge_weights)
-        return self.classifier.embed(self.features(batch), adj, batch.padding)
+        adj, sums = self.adjacency(batch, edge_weights), self.sums(batch, edge_weights)
+        return self.classifier.embed(self.features(batch), adj, batch.padding, sums)
 
-    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> DIROutput:
+    def prepare(self, batch: GraphBatch) -> GraphBatch:
+        """List the edges of the graphs, beside what `SingleModel.prepare` computes.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+
+        Returns
+        -------
+        GraphBatch
+            The same graphs.
+        """
+        batch = super().prepare(batch)
+        return replace(batch, edge_list=edge_positions(self.adjacency(batch)))
+
+    def forward(
+        self, batch: GraphBatch, edge_weights: Tensor | None = None, noise: Noise | None = None
+    ) -> DIROutput:
         """Classify a batch by its rationales alone; while training, read the complements too.
 
         Parameters
@@ -137,6 +161,8 @@ class DIR(SingleModel):
             The graphs.
         edge_weights : Tensor of shape (b, n, n), default=None
             See `GraphModel.read`.
+        noise : Noise, default=None
+            Source of random numbers while training; None is torch's own.
 
         Returns
         -------
@@ -144,17 +170,18 @@ class DIR(SingleModel):
             Logits, edge weights and rationales.
         """
         x, adj, mask = self.features(batch), self.adjacency(batch, edge_weights), batch.padding
-        edge_mask = adj != 0
-        scores = self.scorer(self.generator.embed(x, adj, mask), edge_mask)
-        rationale = top_edges(scores, edge_mask, self.ratio).to(scores.dtype)
-        prob = torch.sigmoid(scores)
+        known = batch.edge_list if edge_weights is None else None
+        edges = edge_positions(adj) if known is None else known
+        scores = self.scorer(self.generator.embed(x, adj, mask, self.sums(batch, edge_weights)), edges)
+        present = edges > 0
+        chosen = top_edges(scores, present, self.ratio)
+        prob = _matrices(torch.sigmoid(scores) * present, edges, adj)
+        rationale = _matrices(chosen.to(scores.dtype), edges, adj)
         kept, rest = adj * rationale * prob, adj * (1 - rationale) * (1 - prob)
-        prob = prob * edge_mask.to(prob.dtype)
+        logits = self.classifier(x, kept, mask, noise)
         if not self.training:
-            return DIROutput(self.classifier(x, kept, mask), prob, rationale)
-        return DIROutput(
-            self.classifier(x, kept, mask), prob, rationale, self._read_complements(x, rest, mask)
-        )
+            return DIROutput(logits, prob, rationale)
+        return DIROutput(logits, prob, rationale, self._read_complements(x, rest, mask))
 
     def _read_complements(self, x: Tensor, rest: Tensor, mask: Tensor | None) -> Tensor:
         """Class logits of the complements by their own head, (b, classes).
@@ -168,13 +195,15 @@ class DIR(SingleModel):
         self.classifier.train()
         return self.complement(pooled)
 
-    def losses(self, batch: GraphBatch) -> Losses:
+    def losses(self, batch: GraphBatch, noise: Noise | None = None) -> Losses:
         """Return the terms of the training loss.
 
         Parameters
         ----------
         batch : GraphBatch
             Graphs with labels.
+        noise : Noise, default=None
+            Source of random numbers; None is torch's own.
 
         Returns
         -------
@@ -182,7 +211,7 @@ class DIR(SingleModel):
             "classification", the risk of the rationales; "interventions" and "variance", mean and variance of
             the risk over interventions; "complement", the risk of the complements' own head.
         """
-        out = self(batch)
+        out = self(batch, noise=noise)
         assert out.complement_logits is not None and batch.y is not None
         risks = intervention_risks(out.logits, out.complement_logits, batch.y, self.class_weight)
         return {
@@ -209,14 +238,19 @@ def intervention_risks(logits: Tensor, complement_logits: Tensor, y: Tensor, cla
     return (losses.view(len(paired), -1) * weight).sum(1) / weight.sum()
 
 
-def top_edges(scores: Tensor, edge_mask: Tensor, ratio: float) -> Tensor:
-    """(b, n, n) bool: the ⌈ratio · |E|⌉ edges of each graph with the highest scores; ties enter together.
+def top_edges(scores: Tensor, present: Tensor, ratio: float) -> Tensor:
+    """(b, e) bool: the ⌈ratio · |E|⌉ edges of each graph with the highest scores; ties enter together.
 
-    scores, edge_mask : (b, n, n), symmetric.
+    scores : (b, e); present : (b, e) bool, False where a graph has fewer edges than others.
     """
-    ranked = scores.detach().masked_fill(~edge_mask, -torch.inf).flatten(1)
-    count = (edge_mask.sum((1, 2)) // 2 * ratio).ceil().long()  # undirected; each stands twice
-    place = (2 * count - 1).clamp(min=0)
-    highest = ranked.topk(int(place.max()) + 1, dim=1).values  # far quicker than to sort them all
-    threshold = highest.gather(1, place[:, None])
-    return (ranked >= threshold).view_as(scores) & edge_mask
+    ranked = scores.detach().masked_fill(~present, -torch.inf)
+    count = (present.sum(1).double() * ratio).ceil().long()
+    highest = ranked.topk(math.ceil(ranked.shape[1] * ratio), dim=1).values  # quicker than to sort them all
+    threshold = highest.gather(1, (count - 1).clamp(min=0)[:, None])
+    return (ranked >= threshold - TIE) & present
+
+
+def _matrices(values: Tensor, edges: Tensor, like: Tensor) -> Tensor:
+    """Symmetric matrices (b, n, n) of the values (b, e) of edges at these positions, 0 elsewhere."""
+    upper = torch.zeros_like(like).flatten(1).scatter(1, edges, values).view_as(like)
+    return upper + upper.transpose(1, 2)

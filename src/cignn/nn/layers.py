@@ -18,24 +18,39 @@ def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     return x if mask is None else x * mask.unsqueeze(-1).to(x.dtype)
 
 
-class NodeNorm(nn.BatchNorm1d):
-    """Batch normalisation over the real nodes of a batch."""
+class NodeNorm(nn.Module):
+    """Batch normalisation over the real nodes of a batch.
+
+    In evaluation mode the running mean and variance of the training batches take the place of the batch's.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+    momentum, eps = 0.1, 1e-5
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.register_buffer("running_mean", torch.zeros(width))
+        self.register_buffer("running_var", torch.ones(width))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Normalise x : (b, n, d), 0 at padded nodes; mask : (b, n), True for real nodes or None."""
-        if mask is None and len(x) * x.shape[1] == 1:  # nn.BatchNorm1d refuses to train on a lone node
+        if mask is None and len(x) * x.shape[1] == 1:  # torch refuses to train on a lone node
             mask = x.new_ones(1, 1, dtype=torch.bool)
         if mask is None or not self.training:
-            return zero_padding(super().forward(x.flatten(0, 1)).view_as(x), mask)
+            known = (self.running_mean, self.running_var, self.weight, self.bias)
+            normed = F.batch_norm(x.flatten(0, 1), *known, self.training, self.momentum, self.eps)
+            return zero_padding(normed.view_as(x), mask)
         count = mask.sum()
         mean = x.sum((0, 1)) / count
         centred = zero_padding(x - mean, mask)
         var = centred.square().sum((0, 1)) / count
         with torch.no_grad():
             unbiased = var * count / (count - 1).clamp(min=1)
-            self.running_mean.lerp_(mean, self.momentum)  # type: ignore[union-attr, arg-type]
-            self.running_var.lerp_(unbiased, self.momentum)  # type: ignore[union-attr, arg-type]
-            self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
+            for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
+                running.add_(self.momentum * (new - running))
         scaled = centred * (torch.rsqrt(var + self.eps) * self.weight)
         return zero_padding(scaled + self.bias, mask)
 
@@ -109,12 +124,14 @@ class GINLayer(nn.Module):
     def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
         self.eps = nn.Parameter(torch.zeros(()))
-        self.first = nn.Linear(n_in, n_out)
+        self.first = nn.Linear(n_in, n_out, bias=False)  # a bias would be gone after the norm
         self.norm = NodeNorm(n_out)
-        self.second = nn.Linear(n_out, n_out)
+        self.second = nn.Linear(n_out, n_out, bias=False)
         self.out_norm = NodeNorm(n_out)
 
-    def forward(self, x: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, adj: Tensor, mask: Tensor | None = None, sums: Tensor | None = None
+    ) -> Tensor:
         """Apply the layer.
 
         Parameters
@@ -125,13 +142,15 @@ class GINLayer(nn.Module):
             Signed edge weights.
         mask : Tensor of shape (b, n), default=None
             True for real nodes; None when all are.
+        sums : Tensor of shape (b, n, n_in), default=None
+            The sums A x of neighbours, where they are known.
 
         Returns
         -------
         Tensor of shape (b, n, n_out)
             New node vectors, 0 at padded nodes.
         """
-        h = self.first((1 + self.eps) * x + adj @ x)
+        h = self.first((1 + self.eps) * x + (adj @ x if sums is None else sums))
         h = torch.relu(self.norm(zero_padding(h, mask), mask))
         return self.out_norm(zero_padding(self.second(h), mask), mask)
 
@@ -229,6 +248,32 @@ READOUTS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {
 """Readouts by their names."""
 
 
+def edge_positions(adj: Tensor) -> Tensor:
+    """Where the edges of each graph are in its flattened matrix, each once (i < j): (b, e), 0 for none.
+
+    adj : (b, n, n), symmetric. No edge is at 0, which is the diagonal.
+    """
+    present = (adj != 0).triu(1).flatten(1)
+    most = int(present.sum(1).max()) if len(adj) else 0
+    found, place = present.to(torch.uint8).sort(dim=1, descending=True, stable=True)
+    return (place * found)[:, : max(most, 1)]
+
+
+def apply_layers(
+    layers: nn.ModuleList,
+    activation: Callable[[Tensor], Tensor],
+    x: Tensor,
+    adj: Tensor,
+    mask: Tensor | None,
+    sums: Tensor | None = None,
+) -> Tensor:
+    """Apply GNN layers one after the other; sums : A x of the features, where they are known, or None."""
+    for i, layer in enumerate(layers):
+        known = (sums,) if i == 0 and sums is not None and isinstance(layer, GINLayer) else ()
+        x = activation(layer(x, adj, mask, *known))
+    return x
+
+
 def strongest_edges(adj: Tensor, density: float, mask: Tensor | None = None) -> Tensor:
     """Keep the edges with the largest absolute weights of each graph.
 
@@ -257,11 +302,12 @@ def strongest_edges(adj: Tensor, density: float, mask: Tensor | None = None) -> 
     n = adj.shape[-1]
     if n < 2:
         return adj
-    nodes = adj.new_full((len(adj),), n).double() if mask is None else mask.sum(1).double()
-    kept = (density * (nodes * (nodes - 1))).round().clamp(min=1)  # entries: two of each pair
+    nodes = torch.tensor([n]) if mask is None else mask.sum(1)
+    kept = (density * (nodes * (nodes - 1)).double()).round().clamp(min=1)  # entries: two of each pair
     place = ((kept + 1) // 2).long()  # of the weakest pair that is kept
     row, column = torch.triu_indices(n, n, 1, device=adj.device)
     strength = adj.detach().abs().flatten(1).index_select(1, row * n + column)
     strongest = strength.topk(int(place.max()), dim=1).values
-    threshold = strongest.gather(1, place[:, None] - 1).unsqueeze(-1)  # (b, 1, 1)
+    place = place.to(adj.device).expand(len(adj))[:, None]
+    threshold = strongest.gather(1, place - 1).unsqueeze(-1)  # (b, 1, 1)
     return torch.where(adj.abs() >= threshold, adj, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, Protocol
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
-from cignn.nn.layers import strongest_edges
+from cignn.nn.layers import GINLayer, strongest_edges
 
 Losses = dict[str, Tensor]
 
@@ -184,10 +185,55 @@ class SingleModel(GraphModel):
         Tensor of shape (b, n, n)
             Signed edge weights.
         """
-        adj = batch.adj
-        if self.density is not None:
+        adj = batch.adj if batch.strongest is None else batch.strongest
+        if self.density is not None and batch.strongest is None:
             adj = strongest_edges(adj, self.density, batch.padding)
         return adj if edge_weights is None else adj * edge_weights
+
+    def prepare(self, batch: GraphBatch) -> GraphBatch:
+        """Compute what depends on the graphs alone and is needed at every pass.
+
+        Training does it once for each graph. A batch that is not prepared gives the same results.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+
+        Returns
+        -------
+        GraphBatch
+            The same graphs with ``strongest`` where the network reads only some edges and ``sums`` where its
+            first layer starts from the neighbours' sums.
+        """
+        density, layers = self._reader()
+        if density is not None:
+            batch = replace(batch, strongest=strongest_edges(batch.adj, density, batch.padding))
+        if isinstance(layers[0], GINLayer):
+            adj = batch.adj if batch.strongest is None else batch.strongest
+            batch = replace(batch, sums=adj @ batch.x)
+        return batch
+
+    def _reader(self) -> tuple[float | None, nn.ModuleList]:
+        """The share of edges read, and the layers that read them."""
+        return self.density, self.classifier.layers  # type: ignore[union-attr, return-value]
+
+    def sums(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor | None:
+        """Return the sums of neighbours' features, where the batch has them and no edge is weighted anew.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `read`.
+
+        Returns
+        -------
+        Tensor of shape (b, n, n_features) or None
+            Scaled as `features` are.
+        """
+        return None if batch.sums is None or edge_weights is not None else batch.sums / self.feature_scale
 
     def features(self, batch: GraphBatch) -> Tensor:
         """Return the node features, each divided by its largest absolute value in the training graphs.

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, grad
 
 from cignn.graphs import GraphBatch
 from cignn.information import donsker_varadhan
 from cignn.nn.classifiers import GraphNetwork
 from cignn.nn.layers import mean_readout, zero_padding
 from cignn.nn.model import Losses, SingleModel
+from cignn.nn.noise import Noise
 
 MOMENTS = ("mean", "square")  # of Adam in the inner loop
 BETAS = (0.9, 0.999)
@@ -124,10 +125,12 @@ class SIB(SingleModel):
         Tensor of shape (b, n, d)
             Embeddings, 0 at padded nodes.
         """
-        adj = self.adjacency(batch, edge_weights)
-        return self.classifier.embed(self.features(batch), adj, batch.padding)
+        adj, sums = self.adjacency(batch, edge_weights), self.sums(batch, edge_weights)
+        return self.classifier.embed(self.features(batch), adj, batch.padding, sums)
 
-    def forward(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> SIBOutput:
+    def forward(
+        self, batch: GraphBatch, edge_weights: Tensor | None = None, noise: Noise | None = None
+    ) -> SIBOutput:
         """Classify a batch by the embeddings of its subgraphs alone.
 
         Parameters
@@ -136,6 +139,8 @@ class SIB(SingleModel):
             The graphs.
         edge_weights : Tensor of shape (b, n, n), default=None
             See `GraphModel.read`.
+        noise : Noise, default=None
+            Source of random numbers while training; None is torch's own.
 
         Returns
         -------
@@ -147,14 +152,20 @@ class SIB(SingleModel):
         prob = assignment[..., :1]
         subgraph = (prob * h).sum(1)
         return SIBOutput(
-            self.classifier.decide(subgraph),
+            self.classifier.decide(subgraph, noise),
             prob * prob.transpose(1, 2) * batch.edges,
             assignment,
             mean_readout(h, batch.padding),
             subgraph,
         )
 
-    def losses(self, batch: GraphBatch, inner_steps: int, inner_learning_rate: float) -> Losses:
+    def losses(
+        self,
+        batch: GraphBatch,
+        inner_steps: int,
+        inner_learning_rate: float,
+        noise: Noise | None = None,
+    ) -> Losses:
         """Train the discriminator and return the terms of the training loss.
 
         Information and connectivity count as far as the predictions explain the labels: before a network has
@@ -168,13 +179,15 @@ class SIB(SingleModel):
             Steps of the discriminator.
         inner_learning_rate : float
             Learning rate of the discriminator.
+        noise : Noise, default=None
+            Source of random numbers; None is torch's own.
 
         Returns
         -------
         dict of str to Tensor
             "classification", the cross-entropy; "information", I(G; G_sub); "connectivity".
         """
-        out = self(batch)
+        out = self(batch, noise=noise)
         graph, subgraph = standardised(out.graph), standardised(out.subgraph)
         self.discriminator.learn(graph.detach(), subgraph.detach(), inner_steps, inner_learning_rate)
         risk = self.cross_entropy(out.logits, batch)
@@ -223,35 +236,27 @@ class Discriminator(nn.Module):
         fixed = {name: parameter.detach() for name, parameter in self.named_parameters()}
         return donsker_varadhan(functional_call(self, fixed, (u, v)))
 
-    @torch.enable_grad()
+    @torch.no_grad()
     def learn(self, u: Tensor, v: Tensor, steps: int, learning_rate: float) -> None:
         """Raise the bound on these pairs by ``steps`` steps of Adam."""
-        parameters: list[Tensor] = list(self.parameters())
-        names = [name.replace(".", "_") for name, _ in self.named_parameters()]
-        mean, square = ([self.get_buffer(f"{moment}_{name}") for name in names] for moment in MOMENTS)
-        done = int(self.steps)
-        for step in range(done + 1, done + steps + 1):
-            gradients = torch.autograd.grad(-donsker_varadhan(self(u, v)), parameters)
-            _adam(parameters, list(gradients), mean, square, step, learning_rate)
-        self.steps += steps
 
+        def negative_bound(parameters: dict[str, Tensor]) -> Tensor:
+            return -donsker_varadhan(functional_call(self, parameters, (u, v)))
 
-@torch.no_grad()
-def _adam(
-    parameters: list[Tensor],
-    gradients: list[Tensor],
-    mean: list[Tensor],
-    square: list[Tensor],
-    step: int,
-    learning_rate: float,
-) -> None:
-    """One step of Adam in place."""
-    correction = (1 - BETAS[1] ** step) ** 0.5
-    rate = learning_rate * correction / (1 - BETAS[0] ** step)
-    for parameter, gradient, first, second in zip(parameters, gradients, mean, square, strict=True):
-        first.lerp_(gradient, 1 - BETAS[0])
-        second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-        parameter.addcdiv_(first, second.sqrt() + 1e-8 * correction, value=-rate)
+        parameters = {name: parameter.detach() for name, parameter in self.named_parameters()}
+        for _ in range(steps):
+            gradients = grad(negative_bound)(parameters)
+            self.steps.add_(1)
+            correction = (1 - BETAS[1] ** self.steps).sqrt()
+            rate = learning_rate * correction / (1 - BETAS[0] ** self.steps)
+            for name, gradient in gradients.items():
+                first, second = (self.get_buffer(f"{m}_{name.replace('.', '_')}") for m in MOMENTS)
+                first.mul_(BETAS[0]).add_(gradient, alpha=1 - BETAS[0])
+                second.mul_(BETAS[1]).add_(gradient.square(), alpha=1 - BETAS[1])
+                moved = rate * first / (second.sqrt() + 1e-8 * correction)
+                parameters[name] = parameters[name] - moved
+        for name, parameter in self.named_parameters():
+            parameter.copy_(parameters[name])
 
 
 def connectivity_loss(assignment: Tensor, adj: Tensor) -> Tensor:

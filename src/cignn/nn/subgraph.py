@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from cignn.nn.noise import Noise, uniform
 
 
 class EdgeScorer(nn.Module):
@@ -18,18 +18,19 @@ class EdgeScorer(nn.Module):
         self.target = nn.Linear(n_in, hidden, bias=False)
         self.out = nn.Linear(hidden, 1)
 
-    def forward(self, h: Tensor, edge_mask: Tensor) -> Tensor:
-        """Return symmetric logits (b, n, n), 0 off the edges; h : (b, n, n_in), edge_mask : (b, n, n)."""
-        graph, i, j = edge_mask.triu(1).nonzero(as_tuple=True)
+    def forward(self, h: Tensor, edges: Tensor) -> Tensor:
+        """Return the logits (b, e) of the edges at these positions; h : (b, n, n_in), edges : (b, e)."""
+        n = h.shape[1]
+        i, j = (
+            part.unsqueeze(-1).expand(-1, -1, self.source.out_features) for part in (edges // n, edges % n)
+        )
         source, target = self.source(h), self.target(h)  # the first map is linear: once per node
-        forth = torch.relu(source[graph, i] + target[graph, j])
-        back = torch.relu(source[graph, j] + target[graph, i])
-        logits = self.out((forth + back) / 2).squeeze(-1)
-        upper = logits.new_zeros(edge_mask.shape).index_put((graph, i, j), logits)
-        return upper + upper.transpose(1, 2)
+        forth = torch.relu(source.gather(1, i) + target.gather(1, j))
+        back = torch.relu(source.gather(1, j) + target.gather(1, i))
+        return self.out((forth + back) / 2).squeeze(-1)
 
 
-def sample_edges(edge_logits: Tensor, temperature: float = 1.0) -> Tensor:
+def sample_edges(edge_logits: Tensor, temperature: float = 1.0, noise: Noise | None = None) -> Tensor:
     """Draw edge weights from the binary concrete distribution, one draw per undirected edge.
 
     Parameters
@@ -38,6 +39,8 @@ def sample_edges(edge_logits: Tensor, temperature: float = 1.0) -> Tensor:
         Logits of the edge probabilities: symmetric matrices, or each pair of nodes once.
     temperature : float, default=1.0
         Temperature of the distribution; the lower, the closer the weights are to 0 and 1.
+    noise : Noise, default=None
+        Source of random numbers; None is torch's own.
 
     Returns
     -------
@@ -52,14 +55,14 @@ def sample_edges(edge_logits: Tensor, temperature: float = 1.0) -> Tensor:
     >>> torch.equal(weights, weights.transpose(1, 2))
     True
     """
-    noise = torch.rand_like(edge_logits).clamp(1e-6, 1 - 1e-6).logit()
-    if noise.dim() == 3:
-        noise = noise.triu(1)
-        noise = noise + noise.transpose(1, 2)
-    return torch.sigmoid((edge_logits + noise) / temperature)
+    draw = uniform(edge_logits, noise).clamp(1e-6, 1 - 1e-6).logit()
+    if draw.dim() == 3:
+        draw = draw.triu(1)
+        draw = draw + draw.transpose(1, 2)
+    return torch.sigmoid((edge_logits + draw) / temperature)
 
 
-def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float) -> Tensor:
+def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float | Tensor) -> Tensor:
     """Information that edge probabilities carry beyond a fixed share of edges: the price of a subgraph.
 
     Parameters
@@ -68,13 +71,17 @@ def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float) -> Ten
         Logits of the edge probabilities p.
     edge_mask : Tensor of the same shape
         True (or 1) where there is an edge; other logits do not count.
-    keep : float
+    keep : float or Tensor of shape ()
         Share r of edges that may be kept without a price, in (0, 1).
 
     Returns
     -------
     Tensor of shape ()
         KL(Bernoulli(p) ‖ Bernoulli(r)) in nats, averaged over the edges of the batch; 0 if there are none.
+
+    See Also
+    --------
+    edge_price : The same for each graph.
 
     Examples
     --------
@@ -85,8 +92,18 @@ def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float) -> Ten
     0.0
     """
     mask = edge_mask.to(edge_logits.dtype)
-    logit_keep = math.log(keep) - math.log1p(-keep)
-    # With p = sigmoid(l): log p − log(1 − p) = l and log(1 − p) = −softplus(l), finite for every l.
+    return (_divergence(edge_logits, keep) * mask).sum() / mask.sum().clamp(min=1)
+
+
+def edge_price(edge_logits: Tensor, edge_mask: Tensor, keep: float | Tensor) -> Tensor:
+    """`edge_information` of each graph by itself: (b,), a mean over its edges, 0 if there are none."""
+    mask = edge_mask.to(edge_logits.dtype).flatten(1)
+    return (_divergence(edge_logits, keep).flatten(1) * mask).sum(1) / mask.sum(1).clamp(min=1)
+
+
+def _divergence(edge_logits: Tensor, keep: float | Tensor) -> Tensor:
+    """KL(Bernoulli(p) ‖ Bernoulli(keep)) in nats with p = sigmoid(edge_logits), entry by entry."""
+    keep = torch.as_tensor(keep, dtype=edge_logits.dtype, device=edge_logits.device)
+    # log p − log(1 − p) = l and log(1 − p) = −softplus(l), finite for every l.
     prob = torch.sigmoid(edge_logits)
-    divergence = prob * (edge_logits - logit_keep) - F.softplus(edge_logits) - math.log1p(-keep)
-    return (divergence * mask).sum() / mask.sum().clamp(min=1)
+    return prob * (edge_logits - keep.logit()) - F.softplus(edge_logits) - torch.log1p(-keep)
