@@ -50,13 +50,14 @@ def _value_and_slope(density: Tensor, order: float) -> tuple[Tensor, Tensor]:
     if _without_eigenvalues(density, order):
         return _from_power(density, order)
     try:
-        return _from_eigenvalues(*torch.linalg.eigh(density), order)
+        values, vectors = torch.linalg.eigh(density)
     except torch.linalg.LinAlgError:
         if 1 < order <= _LARGEST_ORDER:
             return _from_power(density, order)
         solved = [_stubborn_eigh(matrix) for matrix in density.reshape(-1, *density.shape[-2:])]
-        values, vectors = (torch.stack(part) for part in zip(*solved, strict=True))
-        return _from_eigenvalues(values.view(density.shape[:-1]), vectors.view(density.shape), order)
+        values = torch.stack([values for values, _ in solved]).view(density.shape[:-1])
+        vectors = torch.stack([vectors for _, vectors in solved]).view(density.shape)
+    return _from_eigenvalues(values, vectors, order)
 
 
 def _without_eigenvalues(density: Tensor, order: float) -> bool:
