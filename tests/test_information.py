@@ -636,6 +636,15 @@ def test_float32_rounding_does_no_harm_without_eigenvalues(no_eigenvalues):
         assert max(float(term.detach().abs().max()) for term in terms) <= 2 * math.log2(n) + 1e-4
 
 
+def test_a_matrix_with_negative_eigenvalues_has_no_entropy_without_eigenvalues(no_eigenvalues):
+    gram = torch.stack([torch.tensor([[1.0, 2.0], [2.0, 1.0]]), torch.ones(2, 2), torch.eye(2)])
+    gram.requires_grad_()
+    entropy = renyi_entropy(gram)
+    (gradient,) = torch.autograd.grad(entropy.sum(), gram)
+    assert entropy.isnan().tolist() == [True, False, False]
+    assert torch.equal(gradient[0], torch.zeros(2, 2)) and gradient.isfinite().all()
+
+
 class NoAnswers(TorchDispatchMode):
     """Refuse operations that make the host wait for an answer of the device."""
 

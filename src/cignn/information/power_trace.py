@@ -8,8 +8,8 @@ Three ways, all batched over leading dimensions:
   λᶠ ≈ c + dλ + Σₖ wₖ / (λ + tₖ). Eigenvalue solvers make the host wait, inverses do not, so that a training
   step can be captured in a CUDA graph. It is also the way out where a solver does not converge.
 
-The sum of inverses errs by less than 1e-6 bits of entropy for up to 128 samples. Value and gradient are
-computed together, outside of autograd: no temporaries are kept, what is not finite can be taken out of both,
+The sum of inverses errs by less than 1e-6 bits of entropy for up to 128 samples; it needs matrices whose
+eigenvalues are above -5e-8, others give NaN. Value and gradient are computed together, outside of autograd: no temporaries are kept, what is not finite can be taken out of both,
 and no second derivatives are to be had (except at order 2).
 """
 
@@ -107,8 +107,13 @@ def _power(density: Tensor, exponent: float) -> Tensor:
         return torch.linalg.matrix_power(density, whole)
     terms = _fractional_power(fraction, density.dtype, density.device)
     eye = torch.eye(density.shape[-1], dtype=density.dtype, device=density.device)
-    inverses = torch.linalg.inv_ex(density.unsqueeze(-3) + terms.shifts * eye).inverse
-    power = terms.constant * eye + terms.slope * density + (terms.weights * inverses).sum(-3)
+    # Cholesky factors, because batched LU factors cannot be captured: Σ w (LLᵀ)⁻¹ = Σ w L⁻ᵀL⁻¹.
+    shifted = density.unsqueeze(-3) + terms.shifts * eye
+    factors, failed = torch.linalg.cholesky_ex(shifted)
+    roots = torch.linalg.solve_triangular(factors, eye.expand(shifted.shape), upper=False)
+    power = terms.constant * eye + terms.slope * density
+    power = power + (terms.weights * roots).flatten(-3, -2).mT @ roots.flatten(-3, -2)
+    power = power.masked_fill((failed != 0).any(-1)[..., None, None], torch.nan)
     return torch.linalg.matrix_power(density, whole) @ power if whole else power
 
 
