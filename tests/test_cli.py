@@ -248,6 +248,7 @@ BAD_LINES: list[tuple[str, ...]] = [
     *((*FIT[:4], "--out", value) for value in ("", ".", "my_study")),
     *((*EVALUATE, option, value) for option in ("--folds", "--seeds", "--repeats") for value in NUMBERS),
     *((*EVALUATE, "--jobs", value) for value in ("nan", "0", "", "abc")),
+    *((*EVALUATE, "--stack", value) for value in ("nan", "0", "", "abc", "-1", "1.5")),
     *((*EVALUATE, "--protocol", value) for value in ("", "nan")),
     ("fit", "", "--out", "bad"),
     ("fit", "none_such", "--out", "bad"),

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -27,7 +27,8 @@ from cignn.cli.settings import as_value, to_toml
 from cignn.datasets import DataError, aal116, make_ba2motifs, make_cohort
 from cignn.estimators import GNNClassifier
 from cignn.evaluation import Store, runner
-from cignn.evaluation.tasks import Outcome, Task
+from cignn.evaluation.stacks import Stack
+from cignn.evaluation.tasks import Outcome
 from cignn.explanations import Explanation
 from cignn.report.performance import method_tables
 from commands import ALL, Result, write_studies
@@ -469,17 +470,17 @@ def test_an_interrupted_evaluation_says_what_is_missing_and_its_report_too(
     call: Call, here: Path, asd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = LOSO.replace("asd_results", "half").replace("linear-svm", "gin").split()
-    real, done = runner.run_task, []
+    real, done = runner.run_stack, []
 
-    def until_ctrl_c(task: Task, *rest: Any) -> Outcome:
+    def until_ctrl_c(stack: Stack, *rest: Any) -> Iterator[Outcome]:
         if len(done) == 4:
             raise KeyboardInterrupt
-        done.append(task)
-        return real(task, *rest)
+        done.append(stack)
+        return real(stack, *rest)
 
     planned = Mock(wraps=runner.plan)
     monkeypatch.setattr(runner, "plan", planned)
-    monkeypatch.setattr(runner, "run_task", until_ctrl_c)
+    monkeypatch.setattr(runner, "run_stack", until_ctrl_c)
     result = call(*words)
     assert planned.call_count == 1, "what is planned is handed on"
     assert result.code == 130 and "4 of 6 tasks (4 new) are done and kept in half; missing: " in result.words
@@ -490,7 +491,7 @@ def test_an_interrupted_evaluation_says_what_is_missing_and_its_report_too(
     assert "This evaluation is unfinished: 2 tasks have no scores." in page
     assert page.count("seed 0) not yet run") == 2 and "Unfinished and not ranked" in page
     assert "best balanced accuracy first" not in page and "Mean over 3 test sets" not in page
-    monkeypatch.setattr(runner, "run_task", real)
+    monkeypatch.setattr(runner, "run_stack", real)
     assert json.loads(call(*words, "--json").out)["missing"] == []
     told = json.loads(call("report", "half", "--no-audit", "--out", "half.html", "--json").out)
     assert told["missing"] == [] and "best balanced accuracy first" in words_of(here / "half.html")
@@ -510,14 +511,15 @@ def test_tasks_of_an_older_folder_have_no_names_but_are_counted(call: Call, here
 def test_failed_tasks_leave_a_summary_that_is_not_final(
     call: Call, here: Path, asd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = runner.run_task
+    real = runner.run_stack
 
-    def breaks(task: Task, *rest: Any) -> Outcome:
+    def breaks(stack: Stack, *rest: Any) -> Iterator[Outcome]:
+        (task,) = stack.tasks
         if task.method == "lasso" and task.split.name == "site-1":
-            return Outcome(task.key, error="ValueError: no luck")
-        return real(task, *rest)
+            return iter([Outcome(task.key, error="ValueError: no luck")])
+        return real(stack, *rest)
 
-    monkeypatch.setattr(runner, "run_task", breaks)
+    monkeypatch.setattr(runner, "run_stack", breaks)
     result = call("evaluate", "asd", "--protocol", "loso", "--methods", "lasso,linear-svm", "--out", "broken")
     assert result.code == 1 and "unfinished, not to be ranked" in result.words
     assert "2 of 3" in result.words and "3 of 3" in result.words

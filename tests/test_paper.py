@@ -259,7 +259,7 @@ def test_a_second_run_computes_nothing_again(store: Path, monkeypatch: pytest.Mo
     def forbidden(*args: Any) -> None:
         raise AssertionError("done again")
 
-    monkeypatch.setattr("cignn.evaluation.runner.run_task", forbidden)
+    monkeypatch.setattr("cignn.evaluation.runner.run_stack", forbidden)
     monkeypatch.setattr(measuring, "_hsic", _named_like(forbidden))
     for name, table in first.items():
         pd.testing.assert_frame_equal(reproduce(name, store=store, **SMALL).table, table)
@@ -288,7 +288,7 @@ def test_ranks_use_what_other_tables_have_computed(tmp_path: Path, monkeypatch: 
     def forbidden(*args: Any) -> None:
         raise AssertionError("done again")
 
-    monkeypatch.setattr("cignn.evaluation.runner.run_task", forbidden)
+    monkeypatch.setattr("cignn.evaluation.runner.run_stack", forbidden)
     table = reproduce("ranks", given, store=tmp_path, **SMALL).table
     ours = table[(table["data"] == "BA-2Motifs") & table["ours"].notna()].set_index("row")["ours"]
     scores = rows.pivot_table(index="row", columns="metric", values="ours").loc[ours.index]

@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from cignn import load_cohort
+from cignn import _array_files, load_cohort
+from cignn._array_files import read_npy, read_npz
 from cignn.datasets import (
     Atlas,
     load_abide,
@@ -28,10 +29,8 @@ from cignn.datasets import (
     load_rest_meta_mdd,
     load_tu,
     make_cohort,
-    reading,
     roi_files,
 )
-from cignn.datasets.reading import read_npy, read_npz
 from cignn.datasets.roi_files import MatReader, read_roi_file
 from test_cohort_files import table, values, write_study
 
@@ -98,7 +97,7 @@ def test_headers_are_parsed_by_one_thread_at_a_time(tmp_path: Path, monkeypatch:
     """Python's parser of literals fails now and then where two threads are in it (3.11.7)."""
     np.save(tmp_path / "a.npy", np.ones((4, 3)))
     inside, most = [0], [0]
-    parse = reading._HEADERS[1, 0]
+    parse = _array_files._HEADERS[1, 0]
 
     def slow(stream: Any) -> Any:
         inside[0] += 1
@@ -107,7 +106,7 @@ def test_headers_are_parsed_by_one_thread_at_a_time(tmp_path: Path, monkeypatch:
         inside[0] -= 1
         return parse(stream)
 
-    monkeypatch.setitem(reading._HEADERS, (1, 0), slow)
+    monkeypatch.setitem(_array_files._HEADERS, (1, 0), slow)
     with ThreadPoolExecutor(4) as pool:
         assert all(one.shape == (4, 3) for one in pool.map(read_npy, [tmp_path / "a.npy"] * 20))
     assert most == [1]
@@ -184,7 +183,7 @@ def test_what_a_zip_says_of_itself_is_not_believed(tmp_path: Path) -> None:
 
 def test_more_than_the_memory_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "a.npy", values())
-    monkeypatch.setattr("cignn.datasets.reading._memory", lambda: 100.0)
+    monkeypatch.setattr("cignn._array_files.memory", lambda: 100.0)
     with pytest.raises(ValueError, match=r"a.npy: the array takes .* more than this machine's memory"):
         read_roi_file(tmp_path / "a.npy")
 
@@ -194,7 +193,7 @@ def test_memory_that_runs_out_is_told_with_the_file(tmp_path: Path, monkeypatch:
         raise MemoryError
 
     np.save(tmp_path / "a.npy", values())
-    monkeypatch.setattr("cignn.datasets.reading._fill", full)
+    monkeypatch.setattr("cignn._array_files._fill", full)
     with pytest.raises(OSError, match=r"not enough memory to read .*a.npy"):
         read_roi_file(tmp_path / "a.npy")
 

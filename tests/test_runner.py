@@ -50,7 +50,10 @@ from cignn.evaluation import (
 from cignn.evaluation.classification import METRICS
 from cignn.evaluation.methods import plain
 from cignn.evaluation.splits import labels_of
-from cignn.evaluation.tasks import Outcome, in_processes
+from cignn.evaluation.splitters import Given
+from cignn.evaluation.stacks import Stack, run_stack
+from cignn.evaluation.tasks import Outcome, Task
+from cignn.evaluation.workers import in_processes
 from cignn.explainers import make_explainer
 from cignn.paper.data import SubgraphClassifier
 from cignn.report.performance import method_tables
@@ -139,13 +142,13 @@ def seen() -> list[dict[str, Any]]:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys of the tasks that are really done from now on, in this process."""
     keys: list[str] = []
-    run = runner.run_task
+    run = runner.run_stack
 
-    def count(task: Any, *rest: Any) -> Outcome:
-        keys.append(task.key)
-        return run(task, *rest)
+    def count(stack: Stack, *rest: Any) -> Iterator[Outcome]:
+        keys.extend(task.key for task in stack.tasks)
+        return run(stack, *rest)
 
-    monkeypatch.setattr(runner, "run_task", count)
+    monkeypatch.setattr(runner, "run_stack", count)
     return keys
 
 
@@ -191,7 +194,7 @@ class Mortal:
     def __init__(self, n_jobs: int) -> None:
         self.n_jobs = n_jobs
 
-    def __call__(self, calls: Iterable[Any]) -> Iterator[Outcome]:
+    def __call__(self, calls: Iterable[Any]) -> Iterator[list[Outcome]]:
         waiting: list[Any] = []
         for call in calls:
             waiting.append(call)
@@ -200,17 +203,19 @@ class Mortal:
         while waiting:
             yield self.run(waiting)
 
-    def run(self, waiting: list[Any]) -> Outcome:
-        if any(arguments[0].seed == 1 for _, arguments, _ in waiting):
+    def run(self, waiting: list[Any]) -> list[Outcome]:
+        if any(task.seed == 1 for _, arguments, _ in waiting for task in arguments[0].tasks):
             raise TerminatedWorkerError("killed")
         function, arguments, _ = waiting.pop(0)
         return function(*arguments)
 
 
-def test_a_task_that_kills_its_process_is_found_and_the_others_are_done(motifs: GraphSet) -> None:
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_a_task_that_kills_its_process_is_found_and_the_others_are_done(motifs: GraphSet, size: int) -> None:
     tasks = runner.plan({"lasso": {"C": 1.0}}, {"data": motifs}, "holdout", 7)
+    stacks = [Stack(tasks[i : i + size], size) for i in range(0, len(tasks), size)]
     workers = partial(nullcontext, Mortal(3))
-    outcomes = list(in_processes(iter(tasks), {"data": motifs}, workers, 1))
+    outcomes = list(in_processes(iter(stacks), {"data": motifs}, workers, 1))
     assert sorted(o.key for o in outcomes) == sorted(task.key for task in tasks)
     failed = [o for o in outcomes if o.error is not None]
     assert [o.key for o in failed] == [task.key for task in tasks if task.seed == 1]
@@ -315,8 +320,19 @@ class Tells(Spy):
 
 
 def chosen_by(metric: str, model: Any, grid: dict, data: GraphSet, inner: list[Split]) -> dict[str, Any]:
-    settings = list(ParameterGrid(grid))
-    return tasks.search(model, settings, data, labels_of(data), inner, metric, 0)
+    class Inner(Given):
+        def inner_splits(self, *_: Any) -> list[Split]:
+            return inner
+
+    protocol = Inner(tuple(inner))
+    task = Task(
+        "key", "method", "data", protocol, inner[-1], 0, model, {}, {}, [*ParameterGrid(grid)], metric
+    )
+    (outcome,) = run_stack(Stack([task]), data)
+    if outcome.error is not None:
+        raise ValueError(outcome.error)
+    assert outcome.chosen is not None
+    return outcome.chosen
 
 
 def test_the_search_keeps_the_smallest_error(motifs: GraphSet) -> None:
@@ -645,16 +661,16 @@ def in_a_process(work: Callable[[], Any]) -> int:
     return pid
 
 
-def slowly(log: Path) -> Callable[..., Outcome]:
+def slowly(log: Path) -> Callable[..., Iterator[Outcome]]:
     """Do tasks as ever, a little slower, and log their keys."""
-    run = runner.run_task
+    run = runner.run_stack
 
-    def slow(task: Any, *rest: Any) -> Outcome:
-        outcome = run(task, *rest)
-        time.sleep(0.01)
-        with log.open("a") as file:
-            file.write(f"{task.key}\n")
-        return outcome
+    def slow(*arguments: Any) -> Iterator[Outcome]:
+        for outcome in run(*arguments):
+            time.sleep(0.01)
+            with log.open("a") as file:
+                file.write(f"{outcome.key}\n")
+            yield outcome
 
     return slow
 
@@ -669,7 +685,7 @@ def test_a_run_killed_five_times_ends_with_the_same_table(
     assert len(whole) == 60 * len(METRICS)
     log = tmp_path / "log"
     log.touch()
-    monkeypatch.setattr(runner, "run_task", slowly(log))
+    monkeypatch.setattr(runner, "run_stack", slowly(log))
     rng = random.Random(0)
     store = tmp_path / "store"
     for _ in range(5):
@@ -696,7 +712,7 @@ def test_two_runs_share_a_store(motifs: GraphSet, tmp_path: Path, monkeypatch: p
     arguments: Any = (FEW, motifs, KFold(3), 5)
     whole = evaluate(*arguments)
     log = tmp_path / "log"
-    monkeypatch.setattr(runner, "run_task", slowly(log))
+    monkeypatch.setattr(runner, "run_stack", slowly(log))
     pids = [in_a_process(lambda: evaluate(*arguments, store=tmp_path / "store")) for _ in range(3)]
     assert [os.waitpid(pid, 0)[1] for pid in pids] == [0, 0, 0]
     done = log.read_text().split()
@@ -739,6 +755,13 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "splits": ({"protocol": [1, 2]}, ValueError, "a name, a splitter or splits.*got a list of int"),
     "seeds of a kind": ({"seeds": 2.0}, ValueError, "seeds must be different whole numbers, or how many"),
     "processes": ({"n_jobs": 0}, ValueError, "n_jobs must be a number of processes, or -1 for all cores"),
+    "stack": ({"stack": 0}, ValueError, 'stack must be "auto" or a whole number of at least 1, got 0'),
+    "a word for a stack": ({"stack": "all"}, ValueError, "stack must be \"auto\" or a .*, got 'all'"),
+    "inner splits": (
+        {"protocol": KFold(3, n_inner=1), "search": {"lasso": {"C": [1.0]}}},
+        ValueError,
+        "n_inner must be a whole number of at least 2, got 1",
+    ),
     "threads": ({"threads": 0}, ValueError, "threads must be a whole number of at least 1, got 0"),
     "a function without a name": (
         {
@@ -952,7 +975,7 @@ def test_another_positive_class_is_scored_from_what_is_kept(
     how = {"protocol": "loso", "store": tmp_path, "verbose": 0}
     usual = evaluate(methods, patients, **how)
     assert set(usual["positive"]) == {"TD"}
-    monkeypatch.setattr(runner, "run_task", None)  # nothing is left to do
+    monkeypatch.setattr(runner, "run_stack", None)  # nothing is left to do
     other = evaluate(methods, patients, positive="ASD", **how)
     assert set(other["positive"]) == {"ASD"} and other["key"].tolist() == usual["key"].tolist()
     before, after = scores_of(usual), scores_of(other)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,16 +13,34 @@ from typing import Any
 import numpy as np
 
 ROUNDING = 1e-4  # asymmetry of a matrix that counts as rounding
+BLOCK = 2**21  # values looked at at once: bounds the memory beyond the data
 
 
-def is_finite(matrices: np.ndarray) -> np.ndarray:
+def blocks(array: Any) -> Iterator[np.ndarray]:
+    """Yield consecutive rows of an array, in memory or on disk, of at most `BLOCK` values together."""
+    if hasattr(array, "blocks"):
+        yield from array.blocks()
+        return
+    step = max(1, BLOCK // max(1, math.prod(array.shape[1:])))
+    for start in range(0, len(array), step):
+        yield array[start : start + step]
+
+
+def is_finite(matrices: Any) -> np.ndarray:
     """(...,) bool: which of (..., n, m) matrices hold finite values alone."""
-    return np.isfinite(matrices).all((-2, -1))
+    return by_block(lambda block: np.isfinite(block).all((-2, -1)), matrices)
 
 
-def is_symmetric(matrices: np.ndarray) -> np.ndarray:
+def is_symmetric(matrices: Any) -> np.ndarray:
     """(...,) bool: which of (..., n, n) matrices equal their transpose up to rounding."""
-    return asymmetry(matrices) <= ROUNDING
+    return by_block(asymmetry, matrices) <= ROUNDING
+
+
+def by_block(function: Callable[[np.ndarray], np.ndarray], matrices: Any) -> np.ndarray:
+    """(n,) what a function of (k, ...) matrices returns for (n, ...) matrices, computed block by block."""
+    if matrices.ndim < 3 or not len(matrices):
+        return function(np.asarray(matrices))
+    return np.concatenate([function(block) for block in blocks(matrices)])
 
 
 def asymmetry(matrices: np.ndarray) -> np.ndarray:
@@ -77,7 +97,7 @@ def symmetric(values: np.ndarray, into: np.ndarray) -> np.ndarray:
 def digest(*parts: Any, length: int = 64) -> str:
     """Return hexadecimal digits that are the same for equal parts, in any process and on any machine.
 
-    parts : arrays (of any layout in memory; words of any width), bytes, None, and what JSON can hold; other
+    parts : arrays (in memory or on disk; words of any width), bytes, None, and what JSON can hold; other
     values count as their text. An array that occurs twice is read once. length : digits, at most 64.
     """
     known: dict[int, bytes] = {}
@@ -99,14 +119,15 @@ def _digest(part: Any) -> bytes:
     """Return 32 bytes for one part; its type and shape count."""
     if isinstance(part, bytes):
         return hashlib.sha256(b"bytes" + part).digest()
-    if not isinstance(part, np.ndarray):
+    if not isinstance(part, np.ndarray) and not hasattr(part, "blocks"):
         return hashlib.sha256(b"json" + json.dumps(part, sort_keys=True, default=_plain).encode()).digest()
     words = part.dtype.kind in "OU"
     content = hashlib.sha256(f"{'U' if words else part.dtype.str}{part.shape}".encode())
     if words:
         content.update("\0".join(map(str, part.ravel())).encode("utf-8", "surrogatepass"))
     else:
-        content.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+        for block in blocks(part) if len(part.shape) else [part]:
+            content.update(np.ascontiguousarray(block).reshape(-1).view(np.uint8).data)
     return content.digest()
 
 

@@ -96,6 +96,7 @@ def evaluate(
         str | None,
         typer.Option(help="Address of a Dask cluster to use instead of --jobs.", metavar="tcp://…"),
     ] = None,
+    stack: opt.Stack = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed tasks again.")] = False,
     positive: opt.Positive = None,
     connectivity: opt.Kind = None,
@@ -163,6 +164,7 @@ def evaluate(
                 store=store,
                 n_jobs=jobs,
                 scheduler=scheduler,
+                stack=stack,
                 retry_failed=retry_failed,
                 verbose=int(not as_json),
             )

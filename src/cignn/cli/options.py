@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cignn._checks import Option
+from cignn._checks import Option, whole
 from cignn.cli.settings import read_config, with_table
 
 DATA, MODEL = "Data", "Model"  # headings in the help
@@ -78,6 +78,16 @@ def some_processes(jobs: int) -> int:
     return jobs
 
 
+def stack_size(stack: str) -> int | str:
+    """Return a number of tasks, or "auto"."""
+    if stack == "auto":
+        return stack
+    try:
+        return whole("", int(stack), 1)
+    except ValueError:
+        raise typer.BadParameter(f"must be auto or a whole number of at least 1, got {stack}.") from None
+
+
 Study = Annotated[
     Path,
     typer.Argument(
@@ -106,6 +116,15 @@ Jobs = Annotated[
     int,
     typer.Option(
         "--jobs", "-j", help="Number of processes; -1 for all cores.", metavar="N", callback=some_processes
+    ),
+]
+Stack = Annotated[
+    str,
+    typer.Option(
+        "--stack",
+        help="Tasks of a neural method trained at the same time; auto: up to 100 on a GPU, 1 on a CPU.",
+        metavar="N",
+        callback=stack_size,
     ),
 ]
 Format = Annotated[

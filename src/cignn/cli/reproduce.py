@@ -61,6 +61,7 @@ def reproduce(
         int | None, typer.Option(min=1, help="Number of runs; 3 at full scale.", metavar="N")
     ] = None,
     jobs: opt.Jobs = 1,
+    stack: opt.Stack = "auto",
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -84,6 +85,7 @@ def reproduce(
             rows=names_in(rows) or None,
             sets=names_in(sets) or None,
             seeds=seeds,
+            stack=stack,
             verbose=int(not as_json),
         )
     except KeyboardInterrupt:

@@ -11,7 +11,13 @@ import pandas as pd
 
 from cignn._arrays import symmetric, upper_triangle
 from cignn._checks import DataError, Option, choice, name_some, shown, whole
-from cignn.connectome.covariates import CohortTransformer, CovariateColumn, check_cohort_input, check_rois
+from cignn.connectome.covariates import (
+    CohortTransformer,
+    CovariateColumn,
+    check_cohort_input,
+    check_memory,
+    check_rois,
+)
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import without_site
 from cignn.datasets.participants import NUMBERS, numbers
@@ -116,6 +122,7 @@ class ComBat(CohortTransformer):
             The fitted transformer.
         """
         self._check(X)
+        check_memory(X, "ComBat")
         values = upper_triangle(np.asarray(X.matrices)).astype(np.float64)
         self.n_rois_ = X.n_rois
         self.sites_, site = np.unique(np.asarray(X.sites), return_inverse=True)
@@ -181,6 +188,7 @@ class ComBat(CohortTransformer):
                     Option("unseen", ("grand_mean",), f"with {{}} to {shift}", "ComBat"),
                 ],
             )
+        check_memory(X, "ComBat")
         values = upper_triangle(np.asarray(X.matrices)).astype(np.float64)
         varies = np.isfinite(self.scale_)
         expected = self.grand_mean_ + self._design(X) @ self.effects_

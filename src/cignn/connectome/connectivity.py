@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -12,8 +13,15 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from cignn._checks import DataError, Option, choice, jobs, name_some
+from cignn._mapped import MappedArray, Rows, scratch
 from cignn._progress import track, working
-from cignn.connectome.covariates import NON_FINITE, CohortTransformer, check_cohort_input, with_rois
+from cignn.connectome.covariates import (
+    NON_FINITE,
+    CohortTransformer,
+    check_cohort_input,
+    check_memory,
+    with_rois,
+)
 from cignn.datasets.cohort import Cohort
 
 if TYPE_CHECKING:
@@ -31,7 +39,8 @@ class Connectivity(CohortTransformer):
     Correlation, partial correlation and covariance are computed for each subject alone: nothing is fitted.
     The tangent space has a reference, the geometric mean of covariances, which `fit` estimates from the
     training cohort; a subject's matrix does not depend on the other subjects transformed. A cohort that
-    already has matrices passes through `Connectivity()` unchanged.
+    already has matrices passes through `Connectivity()` unchanged. The matrices of series on disk are written
+    beside them, to a temporary file that is removed with the result; ``save`` the result to keep it.
 
     Parameters
     ----------
@@ -130,6 +139,7 @@ class Connectivity(CohortTransformer):
         )
         # many small matrices: threads would spend their time waiting
         verbose = self.verbose if self.kind == "tangent" else 0
+        check_memory(X, "the tangent space", self.kind == "tangent")
         shown = working(f"reference of the tangent space, {len(X)} subjects", verbose)
         with shown, warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore", FutureWarning)
@@ -155,20 +165,13 @@ class Connectivity(CohortTransformer):
         if X.series is None:
             return X
         constant = self._constant_rois(X)
-        if self.kind == "correlation":
-            matrices = np.empty((len(X), X.n_rois, X.n_rois), np.float32)
-            for i, series in enumerate(X.series):
-                matrices[i] = pearson(series)
-        else:
-            with threadpool_limits(1):
-                matrices = self._measured(X)
-        if self.kind in ("correlation", "partial"):
-            if self.fisher:
-                fisher_z(matrices)
-            diagonal = 0.0 if self.fisher else 1.0
-        else:
-            diagonal = 0.0
-        _disconnect(matrices, constant, diagonal)
+        made = self._blocks(X, constant)
+        if isinstance(X.series.values, MappedArray):
+            rows = Rows((len(X), X.n_rois, X.n_rois), made)
+            return X.with_matrices(scratch(rows, X.series.values.file.path.parent))
+        matrices = np.empty((len(X), X.n_rois, X.n_rois), np.float32)
+        for start, block in zip(range(0, len(X), _BLOCK), made, strict=True):
+            matrices[start : start + _BLOCK] = block
         return X.with_matrices(matrices)
 
     # ----------------------------------------------------------------- helpers
@@ -203,20 +206,34 @@ class Connectivity(CohortTransformer):
         constant = np.ptp(series, axis=0) == 0
         return np.where(constant, 0.0, centred / np.where(constant, 1.0, std))
 
-    def _measured(self, X: Cohort) -> np.ndarray:
+    def _blocks(self, X: Cohort, constant: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield (b, R, R) float32 matrices of `_BLOCK` subjects after the other."""
         assert X.series is not None
         blocks = [slice(start, start + _BLOCK) for start in range(0, len(X), _BLOCK)]
+        results: Iterator[np.ndarray]
+        if self.kind == "correlation":
+            results = (np.array([pearson(one) for one in X.series[block]], np.float32) for block in blocks)
+        else:
+            results = self._measured(X, blocks)
+        correlations = self.kind in ("correlation", "partial")
+        for block, matrices in zip(blocks, results, strict=True):
+            if self.fisher:
+                fisher_z(matrices)
+            _disconnect(matrices, constant[block], 1.0 if correlations and not self.fisher else 0.0)
+            yield matrices
+
+    def _measured(self, X: Cohort, blocks: list[slice]) -> Iterator[np.ndarray]:
+        """Yield (b, R, R) float32 matrices of each block of subjects by nilearn's estimator."""
+        assert X.series is not None
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(_measure)(
                 self.measure_, [self._prepared(series) for series in X.series[block]], X.subjects[block]
             )
             for block in blocks
         )
-        matrices = np.empty((len(X), X.n_rois, X.n_rois), np.float32)
         shown = track(results, f"connectivity ({self.kind})", len(blocks), self.verbose)
-        for block, result in zip(blocks, shown, strict=True):
-            matrices[block] = result
-        return matrices
+        with threadpool_limits(1):
+            yield from (np.asarray(result, np.float32) for result in shown)
 
     def _constant_rois(self, X: Cohort) -> np.ndarray:
         """(n, R) bool: constant series; refused with ``constant_rois="raise"`` unless known to be absent."""

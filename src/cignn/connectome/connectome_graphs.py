@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.utils import Tags
 
 from cignn._arrays import upper_indices
 from cignn._checks import choice, number, whole
+from cignn._mapped import MappedArray
 from cignn.connectome.covariates import CohortTransformer, check_cohort_input, check_rois, check_symmetry
 from cignn.datasets.cohort import Cohort
 from cignn.graphs import GraphSet
+from cignn.graphs.building import zero_diagonal
 
 SIGNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "both": lambda weights: weights,
@@ -153,14 +156,19 @@ class ConnectomeGraphs(CohortTransformer):
             if self.neighbours >= X.n_rois:
                 raise ValueError(f"neighbours must be fewer than the {X.n_rois} ROIs, got {self.neighbours}.")
 
-    def _weights(self, X: Cohort) -> np.ndarray:
-        """(n, R, R) edge weights."""
-        assert X.matrices is not None
+    def _weights(self, X: Cohort) -> Any:
+        """(n, R, R) edge weights; those of matrices on disk are chosen whenever they are read."""
         if self.sign == "both" and self.density is self.threshold is self.neighbours is None:
             check_symmetry(X)
             return X.matrices
-        weights = np.empty_like(X.matrices)
-        for i, matrix in enumerate(X.matrices):
+        if isinstance(X.matrices, MappedArray):
+            return X.matrices.with_step(clone(self)._chosen)  # a copy, whose parameters nobody sets
+        return self._chosen(np.asarray(X.matrices))
+
+    def _chosen(self, matrices: np.ndarray) -> np.ndarray:
+        """(k, R, R) edge weights of (k, R, R) matrices."""
+        weights = np.empty_like(matrices)
+        for i, matrix in enumerate(matrices):
             left = SIGNS[self.sign]((matrix + matrix.T) / 2)
             np.fill_diagonal(left, 0)
             weights[i] = np.where(self._kept(np.abs(left)), left, 0)
@@ -176,17 +184,15 @@ class ConnectomeGraphs(CohortTransformer):
             np.ones(strength.shape, bool) if self.neighbours is None else nearest(strength, self.neighbours)
         )
 
-    def _features(self, X: Cohort, weights: np.ndarray) -> np.ndarray | None:
+    def _features(self, X: Cohort, weights: Any) -> Any:
         """(n, R, d) node features; None lets the graph set share its weights as features."""
-        assert X.matrices is not None
         if self.features == "constant":
             return np.broadcast_to(np.ones((1, 1, 1), np.float32), (*weights.shape[:2], 1))
         if self.features == "edges" or weights is X.matrices:
             return None
-        rows = X.matrices.copy()
-        on_diagonal = np.arange(X.n_rois)
-        rows[:, on_diagonal, on_diagonal] = 0  # a node is not connected to itself
-        return rows
+        if isinstance(X.matrices, MappedArray):
+            return X.matrices.with_step(zero_diagonal)
+        return zero_diagonal(np.array(X.matrices))
 
 
 def strongest(strength: np.ndarray, density: float) -> np.ndarray:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from cignn._array_files import memory
 from cignn._arrays import is_finite, is_symmetric
 from cignn._checks import DataError, Option, name_some
 from cignn.datasets.atlas import Atlas, places_of
@@ -67,6 +68,18 @@ def check_symmetry(X: Cohort) -> None:
             f"the matrix of {name_some(whom)} is not symmetric",
             subjects=whom,
             options=[Option("asymmetric", ("symmetrise",), "symmetrise it with {}", "check_cohort")],
+        )
+
+
+def check_memory(X: Cohort, step: str, pooled: bool = True) -> None:
+    """Refuse a cohort on disk that a step which pools all subjects cannot hold in memory."""
+    values = len(X) * X.n_rois**2 + (0 if X.lengths is None else int(X.lengths.sum()) * X.n_rois)
+    need, have = 32 * values, memory()  # several copies in float64
+    if pooled and X.mapped and need > have:
+        raise DataError(
+            f"{step} needs all {len(X)} subjects in memory, about {need / 2**30:.0f} GiB, and this machine "
+            f"has {have / 2**30:.0f} GiB",
+            remedy="fit it on fewer subjects or leave the step out",
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._array_files import named, read_npz, regular
 from cignn._checks import DataError, Option, name_some
 from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import aal116
@@ -19,7 +20,7 @@ from cignn.datasets.cohort_checks import checks_from
 from cignn.datasets.cohort_files import checked, read_many
 from cignn.datasets.exclusions import excluded
 from cignn.datasets.participants import numbers, tidy, tidy_sex
-from cignn.datasets.reading import all_named, named, read_npz, read_table, regular
+from cignn.datasets.reading import all_named, read_table
 from cignn.datasets.series import SeriesStack
 
 SELECTIONS = (None, "paper", "paper-balanced", "quality")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import digest
+from cignn._mapped import MappedArray
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
 from cignn.datasets.labels import as_sites
@@ -206,6 +207,17 @@ class Cohort:
         """
         return None if self.series is None else self.series.lengths
 
+    @property
+    def mapped(self) -> bool:
+        """Whether the data stay on disk and are read when they are needed.
+
+        Returns
+        -------
+        bool
+            True for a cohort that was loaded from a folder of arrays; see `save`.
+        """
+        return isinstance(self.matrices, MappedArray) or (self.series is not None and self.series.mapped)
+
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
             key = key[0]  # scikit-learn asks for X[index, ...]
@@ -243,10 +255,10 @@ class Cohort:
         who = f"{people} subjects" if people == len(self) else f"{len(self)} scans of {people} subjects"
         parts = [who, f"{self.n_rois} ROIs"]
         if self.lengths is None:
-            parts.append("matrices")
+            parts.append("matrices on disk" if self.mapped else "matrices")
         elif len(self):
             spread = "–".join(str(t) for t in sorted({self.lengths.min(), self.lengths.max()}))
-            parts.append(f"series of {spread} time points")
+            parts.append(f"series of {spread} time points{' on disk' if self.mapped else ''}")
         if self.y is not None:
             counts = pd.Series(self.y).value_counts(sort=False).sort_index()
             parts.append("labels " + ", ".join(f"{label}: {count}" for label, count in counts.items()))
@@ -275,7 +287,7 @@ class Cohort:
         }
         return Cohort(**(parts | change))
 
-    def with_matrices(self, matrices: np.ndarray) -> Cohort:
+    def with_matrices(self, matrices: np.ndarray | MappedArray) -> Cohort:
         """Return the same subjects with connectivity instead of their data.
 
         Parameters
@@ -364,35 +376,45 @@ class Cohort:
         columns = [part for name in self.covariates for part in (np.array(name), self.covariates[name])]
         parts = [self.lengths, self.matrices, self.y, self.sites, self.subjects, names, *columns]
         arrays = [
-            None if part is None else _words(np.asarray(part))
+            part if part is None or isinstance(part, MappedArray) else _words(np.asarray(part))
             for part in (*parts, self.edge_truth, self.site_truth)
         ]
         # zeros_mean_absent decides what `Connectivity` does with zeros
         return digest(*arrays, *(self.series or ()), self.zeros_mean_absent, length=16)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the cohort to one .npz file, which `load_cohort` reads back.
+    def save(self, path: str | Path, *, mapped: bool | None = None) -> Path:
+        """Write the cohort to one .npz file or, if it is larger than memory, to a folder of arrays.
+
+        `load_cohort` reads both.
 
         Parameters
         ----------
         path : str or Path
-            The file; ".npz" is added where it is missing.
+            The file, to which ".npz" is added where it is missing, or the folder. Arrays that are already in
+            the folder are replaced.
+        mapped : bool, default=None
+            Whether to write a folder of .npy files, whose series or matrices `load_cohort` leaves on disk. By
+            default so for a cohort that is on disk itself.
 
         Returns
         -------
         Path
-            The file written.
+            The file or folder written.
         """
-        from cignn.datasets.cohort_npz import write_npz
+        from cignn.datasets.cohort_arrays import write_cohort
 
-        return write_npz(self, path)
+        return write_cohort(self, path, self.mapped if mapped is None else mapped)
 
 
 def _numbered(n_rois: int) -> list[str]:
     return [f"ROI-{i:03d}" for i in range(1, n_rois + 1)]
 
 
-def _as_matrices(matrices: Any) -> np.ndarray:
+def _as_matrices(matrices: Any) -> Any:
+    """(n, R, R) float32, in memory or on disk, with a finite diagonal."""
+    if isinstance(matrices, MappedArray):
+        _check_square(matrices.shape)
+        return matrices if finite_diagonal in matrices.steps else matrices.with_step(finite_diagonal)
     shapes = [] if isinstance(matrices, np.ndarray) else [np.shape(one) for one in matrices]
     if len(set(shapes)) > 1:
         usual = Counter(shapes).most_common(1)[0][0]
@@ -402,14 +424,22 @@ def _as_matrices(matrices: Any) -> np.ndarray:
             f"{shapes[odd]}; use the same atlas."
         )
     stacked = as_float32(matrices, "matrices")
-    if stacked.ndim != 3 or stacked.shape[1] != stacked.shape[2] or not stacked.shape[1]:
-        raise ValueError(f"matrices must be (subjects, ROIs, ROIs), got shape {stacked.shape}.")
+    _check_square(stacked.shape)
     own = np.arange(stacked.shape[1])
-    infinite = ~np.isfinite(stacked[:, own, own])  # Fisher's z of 1; nothing reads the diagonal
-    if infinite.any():
-        stacked = stacked.copy()
-        stacked[:, own, own] = np.where(infinite, 0, stacked[:, own, own])
-    return stacked
+    return stacked if np.isfinite(stacked[:, own, own]).all() else finite_diagonal(stacked.copy())
+
+
+def _check_square(shape: tuple[int, ...]) -> None:
+    if len(shape) != 3 or shape[1] != shape[2] or not shape[1]:
+        raise ValueError(f"matrices must be (subjects, ROIs, ROIs), got shape {shape}.")
+
+
+def finite_diagonal(matrices: np.ndarray) -> np.ndarray:
+    """(k, R, R) with 0 for what is not finite on the diagonal, in place: nothing reads Fisher's z of 1."""
+    own = np.arange(matrices.shape[1])
+    diagonal = matrices[:, own, own]
+    matrices[:, own, own] = np.where(np.isfinite(diagonal), diagonal, 0)
+    return matrices
 
 
 def _as_table(covariates: Any, subjects: np.ndarray) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Cohorts from disk: a folder with a table and one file per subject, one .npz, or what fMRIPrep leaves."""
+"""Cohorts from disk: a table and one file per subject, arrays in an .npz or folder, or scans of fMRIPrep."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._array_files import named, regular
 from cignn._checks import DataError, Option, name_some, whole
 from cignn._progress import track
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.cohort_arrays import holds_arrays, read_cohort, was_saved
 from cignn.datasets.cohort_checks import Checks, apply_checks, checks_from, remedies
-from cignn.datasets.cohort_npz import read_npz, was_saved
 from cignn.datasets.exclusions import excluded, joined
-from cignn.datasets.reading import all_named, named, regular
+from cignn.datasets.reading import all_named
 from cignn.datasets.roi_files import ENDINGS, MatReader, RoiTable, read_roi_file
 from cignn.datasets.scans import all_scans, from_scans, holds_scans
 from cignn.datasets.series import SeriesStack, are_matrices, looks_turned
@@ -57,6 +58,9 @@ def load_cohort(
     - an .npz file with ``series`` (all time points, R) and ``lengths`` (n,), or ``series`` (n, t, R), or
       ``matrices`` (n, R, R), with ``label`` and optional ``site``, ``subject``, ``roi``. `Cohort.save` writes
       such files; they are not checked again unless one of ``checks`` is given;
+    - a folder with these arrays as .npy files (``matrices.npy``, ``label.npy``, …), as
+      ``Cohort.save(path, mapped=True)`` writes them. Series and matrices, which must be float32, stay on disk
+      and are read when they are needed: a cohort may be larger than memory;
     - a BIDS-derivatives folder written by fMRIPrep, together with ``extract=RoiSeries(atlas=…)`` of
       `cignn.connectome`, which extracts ROI series from the scans.
 
@@ -127,8 +131,8 @@ def load_cohort(
         raise ValueError(f"data must be series or matrices, got {data!r}.")
     if n_rois is not None:
         whole("n_rois", n_rois, 1)
-    if not path.is_dir():
-        cohort = _from_npz(path, label, data, n_rois, transpose)
+    if not path.is_dir() or holds_arrays(path):
+        cohort = _from_arrays(path, label, data, n_rois, transpose)
         cohort = cohort if atlas is None else cohort.with_atlas(atlas)
         if not checks and was_saved(path):
             return cohort
@@ -146,13 +150,13 @@ def load_cohort(
     return checked(cohort, rules, path)
 
 
-def _from_npz(path: Path, label: str | None, wanted: str | None, n_rois: int | None, turn: bool) -> Cohort:
-    path = regular(path, "give a cohort's folder or .npz file")
-    if path.suffix != ".npz":
+def _from_arrays(path: Path, label: str | None, wanted: str | None, n_rois: int | None, turn: bool) -> Cohort:
+    path = path if path.is_dir() else regular(path, "give a cohort's folder or .npz file")
+    if not path.is_dir() and path.suffix != ".npz":
         raise ValueError(
             f"{path} is neither a folder nor an .npz file; give the folder that holds participants.tsv."
         )
-    cohort = read_npz(path, label, turn)
+    cohort = read_cohort(path, label, turn)
     if wanted is not None and (wanted == "series") != (cohort.matrices is None):
         raise DataError(f"{path} holds no {wanted}", options=[Option("data", advice="leave {} out")])
     if n_rois not in (None, cohort.n_rois):

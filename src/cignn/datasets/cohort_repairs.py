@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from cignn._arrays import upper_triangle
 from cignn._checks import DataError, Option
+from cignn._mapped import MappedArray, Rows, scratch
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import without_label, without_site
 from cignn.datasets.series import SeriesStack
@@ -17,24 +22,45 @@ UNKNOWN_SITE = "unknown"
 def repaired(cohort: Cohort, zero_values: bool, constant: np.ndarray | None, own: bool) -> Cohort:
     """Set values without meaning to 0 and make matrices exactly symmetric."""
     if cohort.series is not None:
-        stack = (
-            cohort.series
-            if own
-            else SeriesStack(cohort.series.values.copy(), cohort.series.lengths, cohort.series.starts)
-        )
+        stack = _repaired_series(cohort.series, zero_values, constant, own)
+        absent = cohort.zeros_mean_absent or constant is not None
+        return cohort._with(series=stack, zeros_mean_absent=absent)
+    repair = partial(_repaired_matrices, zero_values=zero_values)
+    if isinstance(cohort.matrices, MappedArray):  # stays as it is on disk
+        return cohort._with(matrices=cohort.matrices.with_step(repair))
+    return cohort._with(matrices=repair(np.asarray(cohort.matrices) if own else np.array(cohort.matrices)))
+
+
+def _repaired_series(
+    stack: SeriesStack, zero_values: bool, constant: np.ndarray | None, own: bool
+) -> SeriesStack:
+    """Set values without meaning to 0: in place, in a copy, or in a temporary file where they are on disk."""
+    if not own and not stack.mapped:
+        stack = SeriesStack(stack.values.copy(), stack.lengths, stack.starts)  # type: ignore[union-attr]
+
+    def repaired() -> Iterator[np.ndarray]:
         for i, one in enumerate(stack):
             if zero_values:
                 np.nan_to_num(one, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
             if constant is not None:
                 one[:, constant[i]] = 0
-        absent = cohort.zeros_mean_absent or constant is not None
-        return cohort._with(series=stack, zeros_mean_absent=absent)
-    matrices = cohort.matrices if own else cohort.matrices.copy()  # type: ignore[union-attr]
-    for one in matrices:  # type: ignore[union-attr]
+            yield one
+
+    if isinstance(stack.values, MappedArray):
+        rows = Rows(stack.rows().shape, repaired())
+        return SeriesStack(scratch(rows, stack.values.file.path.parent), stack.lengths)
+    for _ in repaired():
+        pass
+    return stack
+
+
+def _repaired_matrices(matrices: np.ndarray, zero_values: bool) -> np.ndarray:
+    """(k, R, R) repaired in place."""
+    for one in matrices:
         if zero_values:
             np.nan_to_num(one, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
         _symmetrise(one)
-    return cohort._with(matrices=matrices)
+    return matrices
 
 
 def _symmetrise(matrix: np.ndarray) -> None:
@@ -62,14 +88,23 @@ def take_rois(cohort: Cohort, keep: np.ndarray) -> Cohort:
     """Return the cohort with the ROIs at ``keep``, in that order."""
     pair = np.ix_(keep, keep)
     stack = cohort.series
+    if stack is not None:
+        stack = SeriesStack(_taken(stack.values, keep), stack.lengths, stack.starts)
     return cohort._with(
-        series=None if stack is None else SeriesStack(stack.values[:, keep], stack.lengths, stack.starts),
-        matrices=None if cohort.matrices is None else cohort.matrices[:, keep[:, None], keep],
+        series=stack,
+        matrices=None if cohort.matrices is None else _taken(cohort.matrices, keep),
         roi_names=[cohort.roi_names[i] for i in keep],
         atlas=None if cohort.atlas is None else cohort.atlas[keep],
         edge_truth=None if cohort.edge_truth is None else cohort.edge_truth[pair],
         site_truth=None if cohort.site_truth is None else cohort.site_truth[pair],
     )
+
+
+def _taken(data: Any, keep: np.ndarray) -> Any:
+    """Columns of series, (k, R), or rows and columns of matrices, (k, R, R); on disk nothing is copied."""
+    if isinstance(data, MappedArray):
+        return data.with_step(partial(_taken, keep=keep), (len(keep),) * (data.ndim - 1))
+    return data[:, keep] if data.ndim == 2 else data[:, keep[:, None], keep]
 
 
 def with_known_labels_and_sites(cohort: Cohort) -> Cohort:

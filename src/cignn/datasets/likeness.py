@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pandas as pd
 
@@ -10,10 +12,13 @@ from cignn._checks import DataError
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.series import SeriesStack
 
+logger = logging.getLogger(__name__)
+
 NEAR_IDENTICAL = 0.7
 SAME = 0.999  # of connectivity as it is: copies, whatever else holds
 BROAD = 10  # leading patterns taken off before subjects are compared: motion and site make strangers alike
 SHORTEST = 3  # time points: two always correlate fully
+LARGEST = 2**32  # bytes of memory for the comparison of subjects whose data are on disk
 FEWEST_SUBJECTS, FEWEST_ROIS = 20, 10  # below, the cohort's own mean and chance decide who is alike
 
 
@@ -36,11 +41,23 @@ def near_duplicates(cohort: Cohort) -> pd.DataFrame:
     1100 subjects with 116 ROIs take two seconds. Cohorts of fewer than 20 subjects or 10 ROIs have none.
     """
     few = len(cohort) < FEWEST_SUBJECTS or cohort.n_rois < FEWEST_ROIS
+    if reason := too_many(cohort):
+        logger.warning("near-identical scans were not looked for: %s", reason)
+        few = True
     if few or (cohort.lengths is not None and cohort.lengths.min() < SHORTEST):
         return pd.DataFrame({"first": np.empty(0, int), "second": np.empty(0, int), "correlation": []})
     pairs = near_identical_pairs(connectivity_vectors(cohort)[0])
     strangers = cohort.subjects[pairs["first"]] != cohort.subjects[pairs["second"]]
     return pairs[strangers].reset_index(drop=True)
+
+
+def too_many(cohort: Cohort) -> str:
+    """Say why the subjects of a cohort on disk are not compared with each other; "" where they are."""
+    edges = cohort.n_rois * (cohort.n_rois - 1) // 2
+    need = len(cohort) * (10 * edges + 32 * len(cohort))  # vectors, twice, and products of all pairs
+    if not cohort.mapped or need <= LARGEST:
+        return ""
+    return f"{len(cohort)} subjects would take {need / 2**30:.0f} GiB of memory; use some thousands of them"
 
 
 def data_of(cohort: Cohort) -> SeriesStack | np.ndarray:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cignn._array_files import named, read_npz, regular
 from cignn._arrays import above_diagonal
 from cignn._random import RandomState, as_generator
-from cignn.datasets.reading import named, read_npz, regular
 from cignn.graphs import GraphSet
 
 MOTIF_NODES = 5

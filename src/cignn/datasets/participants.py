@@ -11,19 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from cignn._array_files import named
 from cignn._checks import DataError, Option, letters, name_some
 from cignn.datasets.cohort_checks import Checks, remedies
 from cignn.datasets.exclusions import excluded, joined
 from cignn.datasets.labels import clean_labels
-from cignn.datasets.reading import (
-    MISSING,
-    NO_VALUES,
-    check_finite_column,
-    named,
-    no_column,
-    read_table,
-    repeated,
-)
+from cignn.datasets.reading import MISSING, NO_VALUES, check_finite_column, no_column, read_table, repeated
 
 if TYPE_CHECKING:
     from cignn.datasets.cohort import Cohort

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._array_files import named
 from cignn._checks import DataError, Option, name_some
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import aal116
@@ -18,7 +19,7 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import Checks, checks_from, remedies
 from cignn.datasets.cohort_files import checked, read_many
 from cignn.datasets.exclusions import excluded
-from cignn.datasets.reading import all_named, named
+from cignn.datasets.reading import all_named
 from cignn.datasets.series import SeriesStack
 
 AAL = slice(0, 116)  # of the release's 1833 columns

@@ -15,19 +15,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from cignn._array_files import UnreadableError, read_npy, reading, regular
 from cignn.datasets import mat_worker
-from cignn.datasets.reading import (
-    Line,
-    UnreadableError,
-    cells_of,
-    count_cells,
-    is_number,
-    numbered_lines,
-    read_npy,
-    read_numbers,
-    reading,
-    regular,
-)
+from cignn.datasets.reading import Line, cells_of, count_cells, is_number, numbered_lines, read_numbers
 
 PATIENCE = 15.0  # seconds for a file; the largest of REST-meta-MDD take a tenth of one
 SPEED = 10 * 2**20  # bytes a second: large files on slow disks have as much more

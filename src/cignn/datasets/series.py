@@ -9,16 +9,20 @@ import numpy as np
 
 from cignn._arrays import is_symmetric
 from cignn._checks import name_some
+from cignn._mapped import MappedArray, Rows
 
 
 class SeriesStack(Sequence):
     """Series of differing lengths in one array: ``stack[i]`` is a (t_i, R) view, a selection copies nothing.
 
-    values : (all time points, R) float32; subject i holds rows starts[i] to starts[i] + lengths[i].
+    values : (all time points, R) float32; subject i holds rows starts[i] to starts[i] + lengths[i]. Of an
+    array on disk ``stack[i]`` is read.
     """
 
-    def __init__(self, values: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None = None) -> None:
-        self.values = as_float32(values, "series")
+    values: np.ndarray | MappedArray
+
+    def __init__(self, values: Any, lengths: np.ndarray, starts: np.ndarray | None = None) -> None:
+        self.values = values if isinstance(values, MappedArray) else as_float32(values, "series")
         self.lengths = _as_lengths(lengths)
         if self.values.ndim != 2 or self.lengths.ndim != 1:
             shape = f"{self.values.shape} and {self.lengths.shape}"
@@ -59,8 +63,17 @@ class SeriesStack(Sequence):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, (int, np.integer)):
             i = range(len(self))[key]
-            return self.values[self.starts[i] : self.starts[i] + self.lengths[i]]
+            return np.asarray(self.values[self.starts[i] : self.starts[i] + self.lengths[i]])
         return SeriesStack(self.values, self.lengths[key], self.starts[key])
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the series stay on disk and are read when they are needed."""
+        return isinstance(self.values, MappedArray)
+
+    def rows(self) -> Rows:
+        """Return all series one after the other, for a writer: of ``lengths``, and nothing else."""
+        return Rows((int(self.lengths.sum()), self.values.shape[1]), iter(self))
 
     def compact(self) -> SeriesStack:
         """Return the same series in an array that holds nothing else."""
@@ -70,6 +83,8 @@ class SeriesStack(Sequence):
         return SeriesStack(values, self.lengths)
 
     def __reduce__(self) -> tuple:  # a selection travels to another process without the rest
+        if self.mapped:
+            return SeriesStack, (self.values, self.lengths, self.starts)
         whole = self.compact()
         return SeriesStack, (whole.values, whole.lengths)
 

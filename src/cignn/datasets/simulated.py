@@ -185,7 +185,7 @@ def plant_edges(
     pairs = upper_pairs(cohort.n_rois)
     edges = rng.choice(pairs, n_edges, replace=False, shuffle=False)
     shift = rng.choice([-1.0, 1.0], n_edges) * effect
-    matrices = cohort.matrices.copy()
+    matrices = np.array(cohort.matrices)
     if not fisher and np.abs(matrices[:, edges[:, 0], edges[:, 1]]).max() > 1 + 1e-4:
         raise ValueError("plant_edges expects correlations within [-1, 1]; pass fisher=True for Fisher z.")
     for i in np.flatnonzero(y):

@@ -14,8 +14,9 @@ from typing import NoReturn
 import numpy as np
 import pandas as pd
 
+from cignn._array_files import named, reading, regular
 from cignn._checks import DataError, Option
-from cignn.datasets.reading import Line, all_named, is_number, named, numbered_lines, reading, regular
+from cignn.datasets.reading import Line, all_named, is_number, numbered_lines
 from cignn.graphs import GraphSet
 
 _AGAIN = "download or unpack the set again"

@@ -193,7 +193,7 @@ class CohortClassifier(Pipeline):
         check_is_fitted(self)
         if getattr(self[0], "kind", None) != "tangent":
             return None
-        return Connectivity(constant_rois="zero").fit_transform(self.with_rois(X)).matrices
+        return np.asarray(Connectivity(constant_rois="zero").fit_transform(self.with_rois(X)).matrices)
 
     def trained_on(self, X: Cohort) -> np.ndarray:
         """Return whose data the model was trained on.

@@ -14,9 +14,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from cignn._checks import name_some
+from cignn._checks import DataError, name_some
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.likeness import NEAR_IDENTICAL, connectivity_vectors, near_identical_pairs
+from cignn.datasets.likeness import (
+    NEAR_IDENTICAL,
+    connectivity_vectors,
+    near_identical_pairs,
+    too_many,
+)
 from cignn.evaluation.probes import (
     FEWEST,
     Audit,
@@ -81,6 +86,8 @@ def audit(
         raise TypeError(f"audit works on a Cohort, got {type(cohort).__name__}; graphs have no subjects.")
     if not len(cohort):
         raise ValueError("audit needs at least one subject, the cohort has none.")
+    if reason := too_many(cohort):
+        raise DataError(f"the audit compares all subjects: {reason}, as audit(cohort[:5000]) does")
     vectors, constant = connectivity_vectors(cohort)
     pairs = near_identical_pairs(vectors, near_identical)
     findings = [

@@ -7,8 +7,8 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import digest
-from cignn._checks import jobs, whole
+from cignn._checks import jobs, shown, whole
 from cignn._progress import progress_bar
 from cignn.datasets import Cohort
 from cignn.evaluation.audit import audit
@@ -37,8 +37,10 @@ from cignn.evaluation.probes import brief
 from cignn.evaluation.resampling import rescored
 from cignn.evaluation.splits import Split, check_splits, labels_of
 from cignn.evaluation.splitters import Given, Splitter, make_protocol
+from cignn.evaluation.stacks import Stack, run_stack, stacked
 from cignn.evaluation.store import Store, versions
-from cignn.evaluation.tasks import Outcome, Task, in_processes, run_task, workers
+from cignn.evaluation.tasks import Outcome, Task
+from cignn.evaluation.workers import gpu_workers, in_processes, workers
 
 COLUMNS = [
     *("method", "data", "protocol", "split", "seed", "explainer", "metric", "value", "positive"),
@@ -74,6 +76,7 @@ def evaluate(
     n_jobs: int = 1,
     scheduler: str | None = None,
     threads: int = 1,
+    stack: int | str = "auto",
     retry_failed: bool = False,
     verbose: int = 1,
 ) -> pd.DataFrame:
@@ -117,6 +120,11 @@ def evaluate(
         Address of a Dask cluster to use instead of processes, "tcp://…" or "tls://…".
     threads : int, default=1
         Number of threads of torch and linear algebra in each process. Scores may differ in the last digits.
+    stack : int or "auto", default="auto"
+        Number of tasks of a neural method that are trained at the same time, as one stack; the settings that
+        a search tries count as well. "auto" means up to 100 on a GPU, if memory allows, and 1 on a CPU; on a
+        cluster, up to 100 if all workers have a GPU. Probabilities may differ in the last digits. A run that
+        is killed loses the stack in flight.
     retry_failed : bool, default=False
         Whether to repeat tasks that failed in an earlier run with the same store.
     verbose : int, default=1
@@ -150,7 +158,7 @@ def evaluate(
     named = resolve_data(data)
     tasks = plan(methods, named, protocol, seeds, explainers, search, search_metric, positive)
     options: dict[str, Any] = {"n_jobs": n_jobs, "scheduler": scheduler, "threads": threads}
-    options |= {"retry_failed": retry_failed, "verbose": verbose}
+    options |= {"stack": stack, "retry_failed": retry_failed, "verbose": verbose}
     results = run_tasks(tasks, named, positive=positive, store=store, **options)
     _warn_of_failures(results)
     return results
@@ -165,12 +173,14 @@ def run_tasks(
     n_jobs: int = 1,
     scheduler: str | None = None,
     threads: int = 1,
+    stack: int | str = "auto",
     retry_failed: bool = False,
     verbose: int = 1,
 ) -> pd.DataFrame:
     """Do the tasks of a `plan` that the store does not have and return the rows of all: see `evaluate`."""
     jobs("n_jobs", n_jobs)
     whole("threads", threads, 1)
+    _check_stack(stack)
     if scheduler is not None and n_jobs != 1:
         raise ValueError("give n_jobs or scheduler, not both; a cluster brings its own workers.")
     data = {name: _compact(one) for name, one in data.items()}
@@ -180,12 +190,11 @@ def run_tasks(
         todo = list({t.key: t for t in tasks if _open(known.get(t.key), retry_failed)}.values())
         if todo:
             kept.check_writable()
-        # by chance: the time left is told well, and two runs on one store do different things
-        todo = [todo[i] for i in np.random.default_rng().permutation(len(todo))]
         if verbose and todo:
             _tell_audits(data, tasks)
-        with _progress(len(tasks), len(tasks) - len(todo), verbose) as advance:
-            for task, outcome in _run(todo, data, kept, n_jobs, scheduler, threads, retry_failed):
+        finished = _run(todo, data, kept, n_jobs, scheduler, threads, retry_failed, stack)
+        with _progress(len(tasks), len(tasks) - len(todo), verbose) as advance, closing(finished):
+            for task, outcome in finished:
                 if outcome is not None:
                     kept.add(task, outcome)
                 advance(task)
@@ -212,6 +221,8 @@ def plan(
     named_explainers = resolve_explainers(explainers)
     grids = resolve_search(search, estimators)
     protocol = _protocol(protocol)
+    if grids:
+        whole("n_inner", protocol.n_inner, 2)
     version = versions()["cignn"]
     tasks = []
     for data_name, one in data.items():
@@ -267,6 +278,16 @@ def _seeds(seeds: int | Iterable[int]) -> list[int]:
     return [int(seed) for seed in numbers]
 
 
+def _check_stack(stack: Any) -> None:
+    if not isinstance(stack, str) or stack != "auto":
+        try:
+            whole("stack", stack, 1)
+        except ValueError:
+            raise ValueError(
+                f'stack must be "auto" or a whole number of at least 1, got {shown(stack)}.'
+            ) from None
+
+
 def _open(status: str | None, retry_failed: bool) -> bool:
     return status is None or (status == "failed" and retry_failed)
 
@@ -313,21 +334,28 @@ def _run(
     scheduler: str | None,
     threads: int,
     retry_failed: bool,
-) -> Iterator[tuple[Task, Outcome | None]]:
+    size: int | str,
+) -> Generator[tuple[Task, Outcome | None]]:
     """Yield tasks as they finish, with None for those that another run has finished meanwhile."""
     by_key = {task.key: task for task in todo}
     elsewhere: list[Task] = []
 
-    def still_open() -> Iterator[Task]:
-        for task in todo:  # asked when its turn comes
-            if _open(store.status([task.key]).get(task.key), retry_failed):
-                yield task
-            else:
-                elsewhere.append(task)
+    stacks = stacked(todo, size, gpu_workers(scheduler, n_jobs) if todo and size == "auto" else 0)
+
+    def still_open() -> Iterator[Stack]:
+        # by chance: the time left is told well, and two runs on one store do different things
+        for i in np.random.default_rng().permutation(len(stacks)):
+            known = store.status([task.key for task in stacks[i].tasks])  # asked when its turn comes
+            tasks: list[Task] = []
+            for task in stacks[i].tasks:
+                (tasks if _open(known.get(task.key), retry_failed) else elsewhere).append(task)
+            if tasks:
+                yield stacks[i]._replace(tasks=tasks)
 
     if n_jobs == 1 and scheduler is None:
-        for task in still_open():
-            yield task, run_task(task, data[task.data], threads)
+        for stack in still_open():
+            for outcome in run_stack(stack, data[stack.tasks[0].data], threads):
+                yield by_key[outcome.key], outcome
     elif todo:
         processes = partial(workers, scheduler, n_jobs, threads, data)
         for outcome in in_processes(still_open(), data, processes, threads):
@@ -344,6 +372,7 @@ def _progress(total: int, done: int, verbose: int) -> Iterator[Any]:
         return
     with progress_bar("{task.fields[last]}", period=3600) as bar:
         shown = bar.add_task("evaluating", total=total, completed=done, last="")
+        bar.advance(shown, 0)  # the speed counts from here: the tasks of a stack finish together
         yield lambda task: bar.update(shown, advance=1, last=str(task))
 
 

@@ -1,31 +1,27 @@
-"""Tasks of an evaluation, and the processes and clusters that run them."""
+"""Tasks of an evaluation: what they are, what comes of them, and how a trained method is scored."""
 
 from __future__ import annotations
 
-import gc
 import os
 import platform
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed, parallel_config
-from joblib.externals.loky.process_executor import TerminatedWorkerError
-from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from cignn.estimators import GraphClassifier
-from cignn.evaluation.classification import ERRORS, classification_scores
+from cignn.evaluation.classification import classification_scores
 from cignn.evaluation.explanation import explanation_roc_auc, precision_at_k
 from cignn.evaluation.faithfulness import explanation_accuracy, fidelity
-from cignn.evaluation.methods import uses_validation, was_interrupted, with_seed, with_settings
-from cignn.evaluation.splits import Labels, Split, labels_of
+from cignn.evaluation.methods import with_seed
+from cignn.evaluation.splits import Labels, Split
 from cignn.evaluation.splitters import Splitter
 from cignn.explainers import Explainer
 from cignn.graphs import GraphSet
@@ -103,44 +99,30 @@ class Outcome:
     peak_memory: int | None = None  # bytes of the process while it ran
     host: str = ""
 
-
-def run_task(task: Task, data: Any, threads: int = 1) -> Outcome:
-    """Do a task; an exception becomes its outcome."""
-    outcome = Outcome(task.key, host=platform.node())
-    started = time.perf_counter()
-    forget_peak_memory()
-    try:
-        with limited_threads(threads):
-            _work(task, data, outcome)
-    except Exception as error:
+    def fail(self, error: Exception) -> None:
+        """Keep an exception as what came of the task."""
         line = (str(error).splitlines() or [""])[0]
-        outcome.error, outcome.trace = f"{type(error).__name__}: {line}", traceback.format_exc()
-    outcome.seconds = time.perf_counter() - started
-    outcome.peak_memory = peak_memory()
-    return outcome
+        self.error, self.trace = f"{type(error).__name__}: {line}", "".join(traceback.format_exception(error))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Count the time of the work inside as the task's own; an exception in it becomes the outcome."""
+        with shared_time([self]):
+            try:
+                yield
+            except Exception as error:
+                self.fail(error)
 
 
-def _work(task: Task, data: Any, outcome: Outcome) -> None:
-    labels = labels_of(data)
-    estimator = task.estimator
-    if task.grid is not None:
-        inner = task.protocol.inner_splits(labels, task.split, task.seed)
-        by = (task.search_metric, task.seed, task.positive)
-        outcome.chosen = search(estimator, task.grid, data, labels, inner, *by)
-        estimator = with_settings(estimator, outcome.chosen)
-    fitted = fit_in_fold(with_seed(estimator, task.seed), data, task.split)
-    test = data[task.split.test].with_y(None)  # from here on nobody but the scores sees the labels
-    graphs = fitted.transform(test)
-    outcome.predictions = _predict(fitted, graphs, task.split.test, labels)
-    outcome.scores = [Score("", *pair) for pair in _scores(outcome.predictions).items()]
-    for name, explainer in task.explainers.items():
-        try:
-            outcome.scores += explain(name, with_seed(explainer, task.seed), fitted, graphs)
-        except Exception as error:  # the classifier's scores stay
-            outcome.explainer_errors[name] = f"{type(error).__name__}: {error}"
-
-
-# --------------------------------------------------------------------- fitting
+@contextmanager
+def shared_time(outcomes: Sequence[Outcome]) -> Iterator[None]:
+    """Count the time of the work inside in equal parts; an outcome that occurs twice gets two."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        for outcome in outcomes:
+            outcome.seconds += (time.perf_counter() - started) / len(outcomes)
 
 
 class Fitted(NamedTuple):
@@ -157,67 +139,28 @@ class Fitted(NamedTuple):
         return data
 
 
-def fit_in_fold(estimator: Any, data: Any, split: Split) -> Fitted:
-    """Fit every step on the training part; the epoch is chosen on the validation part.
-
-    A classifier that chooses no epoch learns from both parts: what is set aside for others is not withheld
-    from it.
-    """
-    steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
-    transformers, model = [step for step in steps[:-1] if step not in (None, "passthrough")], steps[-1]
-    validates = uses_validation(model) and len(split.validation)
-    train = data[split.train if validates else split.development]
-    held_out = data[split.validation] if validates else None
-    y, y_held_out = train.y, None if held_out is None else held_out.y
-    for step in transformers:
-        train = step.fit(train, y).transform(train)
-        held_out = None if held_out is None else step.transform(held_out)
-    if held_out is None:
-        model.fit(train, y)
-    else:
-        model.fit(train, y, eval_set=(held_out, y_held_out))
-    if was_interrupted(model):  # it kept what it had, which is no score of the method
-        raise KeyboardInterrupt
-    return Fitted(transformers, model, train)
-
-
-def search(
-    estimator: Any,
-    grid: list[dict[str, Any]],
-    data: Any,
-    labels: Labels,
-    inner: list[Split],
-    metric: str,
-    seed: int,
-    positive: Any = None,
-) -> dict[str, Any]:
-    """Return the settings with the best mean score over inner splits; of equal ones the first.
-
-    Splits that cannot be scored, for want of a class, are left out of the mean.
-    """
-    means = []
-    for settings in grid:
-        values = []
-        for split in inner:
-            fitted = fit_in_fold(with_seed(with_settings(estimator, settings), seed), data, split)
-            graphs = fitted.transform(data[split.test].with_y(None))
-            scores = _scores(_predict(fitted, graphs, split.test, labels), positive)
-            if metric not in scores:
-                raise ValueError(f"{metric} needs probabilities, {type(fitted.model).__name__} gives none.")
-            values.append(scores[metric])
-        means.append(_nanmean(np.array(values)) * (-1 if metric in ERRORS else 1))
-    if np.isnan(means).all():
-        raise ValueError(
-            f"there is no {metric} in any of {len(inner)} inner splits, which lack a class; "
-            'search by another search_metric, such as "accuracy".'
-        )
-    return grid[int(np.nanargmax(means))]
-
-
 # --------------------------------------------------------------------- scoring
 
 
-def _predict(fitted: Fitted, graphs: Any, index: np.ndarray, labels: Labels) -> Predictions:
+def score(task: Task, fitted: Fitted, data: Any, labels: Labels, outcome: Outcome) -> None:
+    """Score a trained method on the test part of its task, and explainers on that method."""
+    graphs = unlabelled_test(fitted, data, task.split)
+    outcome.predictions = predict(fitted, graphs, task.split.test, labels)
+    outcome.scores = [Score("", *pair) for pair in scores_of(outcome.predictions).items()]
+    for name, explainer in task.explainers.items():
+        try:
+            outcome.scores += explain(name, with_seed(explainer, task.seed), fitted, graphs)
+        except Exception as error:  # the classifier's scores stay
+            outcome.explainer_errors[name] = f"{type(error).__name__}: {error}"
+
+
+def unlabelled_test(fitted: Fitted, data: Any, split: Split) -> Any:
+    """Return the test part as the classifier sees it: without labels, which only scores know."""
+    return fitted.transform(data[split.test].with_y(None))
+
+
+def predict(fitted: Fitted, graphs: Any, index: np.ndarray, labels: Labels) -> Predictions:
+    """Predict the classes of the scans at these positions, with probabilities where the method has any."""
     model = fitted.model
     chances = np.asarray(model.predict_proba(graphs)) if hasattr(model, "predict_proba") else None
     if isinstance(model, GraphClassifier) and chances is not None:
@@ -230,7 +173,8 @@ def _predict(fitted: Fitted, graphs: Any, index: np.ndarray, labels: Labels) -> 
     )
 
 
-def _scores(p: Predictions, positive: Any = None) -> dict[str, float]:
+def scores_of(p: Predictions, positive: Any = None) -> dict[str, float]:
+    """Score predictions by every metric that they allow."""
     return classification_scores(p.y_true, p.y_pred, p.classes, p.probabilities, positive)
 
 
@@ -243,18 +187,19 @@ def explain(name: str, explainer: Explainer, fitted: Fitted, graphs: Any) -> lis
     explanations = explainer.explain(graphs)
     scores = {"milliseconds": 1000 * (time.perf_counter() - started) / len(graphs)}
     if graphs.edge_truth is not None:
-        scores["explanation_roc_auc"] = _nanmean(explanation_roc_auc(explanations))
-        scores["precision_at_k"] = _nanmean(precision_at_k(explanations))
+        scores["explanation_roc_auc"] = nanmean(explanation_roc_auc(explanations))
+        scores["precision_at_k"] = nanmean(precision_at_k(explanations))
     curve = explanation_accuracy(fitted.model, explanations)
     scores["explanation_accuracy"] = curve.auc
     for share in PAPER_SHARES:
         scores[f"explanation_accuracy@{share:g}"] = float(curve.accuracy[np.isclose(curve.shares, share)][0])
     both = fidelity(fitted.model, explanations)
-    scores["fidelity_plus"], scores["fidelity_minus"] = _nanmean(both.plus), _nanmean(both.minus)
+    scores["fidelity_plus"], scores["fidelity_minus"] = nanmean(both.plus), nanmean(both.minus)
     return [Score(name, metric, value) for metric, value in scores.items()]
 
 
-def _nanmean(values: np.ndarray) -> float:
+def nanmean(values: np.ndarray) -> float:
+    """Return the mean of the values that are numbers; NaN where none is."""
     return float(np.nanmean(values)) if not np.isnan(values).all() else np.nan
 
 
@@ -297,98 +242,20 @@ def peak_memory() -> int | None:
     return peak if platform.system() == "Darwin" else peak * 1024
 
 
-IDLE = 20  # seconds after which processes without work end, those of a killed run too
-DIED = "TerminatedWorkerError: its process was killed, probably for lack of memory; use fewer processes."
-
-
-def in_processes(
-    tasks: Iterator[Task],
-    data: Mapping[str, Any],
-    processes: Callable[[], AbstractContextManager[Parallel]],
-    threads: int,
-) -> Iterator[Outcome]:
-    """Yield outcomes as they come; when a process dies, find the task that kills it and do the others."""
-    in_flight: dict[str, Task] = {}
-
-    def outcomes(some: Iterable[Task]) -> Iterator[Outcome]:
-        def calls() -> Iterator[Any]:
-            for task in some:
-                in_flight[task.key] = task
-                yield delayed(run_task)(task, data[task.data], threads)
-
-        with processes() as parallel:  # anew after a death: data that lay at the dead are sent again
-            for outcome in parallel(calls()):
-                del in_flight[outcome.key]
-                yield outcome
-
-    while True:
-        try:
-            yield from outcomes(tasks)
-            return
-        except TerminatedWorkerError:
-            suspects = list(in_flight.values())
-        in_flight.clear()
-        for task in suspects:  # one at a time: who is alone when a process dies did it
-            try:
-                yield from outcomes([task])
-            except TerminatedWorkerError:
-                in_flight.clear()
-                yield Outcome(task.key, error=DIED)
-
-
-@contextmanager
-def workers(scheduler: str | None, n_jobs: int, threads: int, data: Mapping[str, Any]) -> Iterator[Parallel]:
-    """Yield a `Parallel` of processes on this machine or on a Dask cluster; results come as they finish."""
-    how = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "n_jobs"}
-    if scheduler is None:
-        # copy-on-write: processes share large arrays, and what one writes stays its own
-        options = {"inner_max_num_threads": threads, "mmap_mode": "c", "idle_worker_timeout": IDLE}
-        with parallel_config("loky", n_jobs=n_jobs, **options):
-            yield Parallel(**how)
-        return
-    with _client(scheduler) as client:
-        from distributed import KilledWorker
-        from distributed.client import FutureCancelledError
-        from joblib._dask import DaskDistributedBackend
-
-        class Cluster(DaskDistributedBackend):
-            def effective_n_jobs(self, n_jobs: int) -> int:
-                # with one, joblib would do all in this process
-                return max(2, super().effective_n_jobs(n_jobs))
-
-        try:
-            with parallel_config(Cluster(client=client, scatter=list(data.values()))):
-                yield Parallel(**how)
-        except (KilledWorker, FutureCancelledError) as error:  # the task's own, or data that lay there
-            raise TerminatedWorkerError(str(error)) from None
-
-
-@contextmanager
-def _client(scheduler: str) -> Iterator[Any]:
+def memory_left() -> float:
+    """Return the bytes of memory that are free for this process, as far as Linux tells; else infinity."""
     try:
-        from distributed import Client
-    except ImportError:
-        raise ImportError(
-            'scheduler needs Dask, which is not installed: pip install "cignn[cluster]".'
-        ) from None
-    client, failure = None, ""
-    try:
-        client = Client(scheduler, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
-        failure = str(error)
-    if client is None:
-        # What is left of a client stops its loop when it is collected; while the next one starts, that would
-        # wait for a lock without end.
-        gc.collect()
-        advice = "check the address"
-        if scheduler.startswith("tls://"):
-            advice += " and the certificates that Dask is told of (DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …)"
-        raise ValueError(f"no Dask scheduler answers at {scheduler!r} ({failure}); {advice}.")
-    with client:
-        wide = [address for address, threads in client.nthreads().items() if threads != 1]
-        if wide:  # torch's chance is one for all threads of a process
-            raise ValueError(
-                f"Dask worker {wide[0]} has several threads; start workers with --nthreads 1 "
-                "(--nworkers for more of them), else figures depend on what runs beside."
-            )
-        yield client
+        left = _kernel_table("/proc/meminfo")["MemAvailable:"] * 1024
+    except (OSError, KeyError, ValueError):
+        return float("inf")
+    with suppress(OSError, KeyError, ValueError):  # no container, or one without a limit
+        group = Path("/sys/fs/cgroup")
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        left = min(left, limit - used + _kernel_table(group / "memory.stat")["inactive_file"])
+    return left
+
+
+def _kernel_table(path: str | Path) -> dict[str, int]:
+    """Names and numbers of a file of the system."""
+    rows = (line.split() for line in Path(path).read_text().splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1}

@@ -8,30 +8,25 @@ every graph (a brain region), are stacked arrays; all others store each undirect
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from cignn._arrays import digest
+from cignn._mapped import MappedArray
 from cignn.graphs.building import (
+    mapped_features,
     ragged,
     ragged_from_matrices,
-    read_pyg,
+    select_features,
     stack_features,
     stack_truth,
     stack_weights,
-    write_pyg,
 )
-from cignn.graphs.storage import (
-    Index,
-    Ragged,
-    Stacked,
-    StoredGraphs,
-    plain_labels,
-    positions,
-    select_features,
-)
+from cignn.graphs.pyg import read_pyg, write_pyg
+from cignn.graphs.storage import Index, Ragged, Stacked, StoredGraphs, plain_labels, positions
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -137,8 +132,8 @@ class GraphSet(StoredGraphs):
     @classmethod
     def from_arrays(
         cls,
-        adj: np.ndarray | Sequence[np.ndarray],
-        x: np.ndarray | Sequence[np.ndarray] | None = None,
+        adj: np.ndarray | Sequence[np.ndarray] | MappedArray,
+        x: np.ndarray | Sequence[np.ndarray] | MappedArray | None = None,
         y: npt.ArrayLike | None = None,
         *,
         groups: npt.ArrayLike | None = None,
@@ -181,21 +176,32 @@ class GraphSet(StoredGraphs):
         aligned = node_names is not None if aligned is None else aligned
         if node_meta and not aligned:
             raise ValueError("node_meta needs aligned graphs; pass aligned=True or node_names.")
+        if isinstance(adj, MappedArray) and not aligned:
+            raise ValueError("arrays on disk need aligned graphs; pass aligned=True or node_names.")
         weights = stack_weights(adj if hasattr(adj, "__len__") else list(adj))
-        sizes = np.array([len(matrix) for matrix in weights])
-        features = None if x is None else stack_features(x, sizes)
+        sizes = np.array(
+            [len(m) for m in weights] if isinstance(weights, list) else len(weights) * [weights.shape[1]]
+        )
+        features: np.ndarray | MappedArray | None = None
+        if isinstance(x, MappedArray):
+            features = mapped_features(x, sizes)
+        elif x is not None:
+            features = stack_features(x, sizes)
         if not aligned and getattr(edge_truth, "ndim", 3) == 2:
             raise ValueError("one edge_truth for all graphs needs aligned graphs; pass one matrix per graph.")
         truth = None if edge_truth is None else stack_truth(edge_truth, sizes)
         if not aligned:
-            return cls(ragged_from_matrices(weights, features, truth), y, groups, meta=meta)
+            return cls(ragged_from_matrices(weights, features, truth), y, groups, meta=meta)  # type: ignore[arg-type]
         if isinstance(weights, list):
             found = sorted(set(sizes.tolist()))
             raise ValueError(f"aligned graphs must have the same nodes, got sizes {found}.")
         if node_names is not None and len(node_names) != sizes[0]:
             raise ValueError(f"expected {sizes[0]} node_names, got {len(node_names)}.")
-        rows = weights if features is None else features.reshape(*weights.shape[:2], -1)
-        store = Stacked(weights, rows, None if truth is None else np.asarray(truth))
+        if isinstance(features, np.ndarray):
+            features = features.reshape(*weights.shape[:2], -1)
+        store = Stacked(
+            weights, weights if features is None else features, None if truth is None else np.asarray(truth)
+        )
         return cls(store, y, groups, node_names, meta, node_meta)
 
     @classmethod
@@ -311,8 +317,8 @@ class GraphSet(StoredGraphs):
             return "GraphSet(no graphs)"
         nodes = "–".join(str(n) for n in sorted({self.n_nodes.min(), self.n_nodes.max()}))
         graphs = "aligned graphs" if self.aligned else "graphs"
-        edges = f"{self.n_edges.mean():.1f}"
-        return f"GraphSet({len(self)} {graphs}, {nodes} nodes, {edges} edges, {self.n_features} features)"
+        edges = "on disk" if self.mapped else f"{self.n_edges.mean():.1f} edges"  # to count takes a while
+        return f"GraphSet({len(self)} {graphs}, {nodes} nodes, {edges}, {self.n_features} features)"
 
     def with_y(self, y: npt.ArrayLike | None) -> GraphSet:
         """Return the same graphs with other labels.
@@ -347,7 +353,7 @@ class GraphSet(StoredGraphs):
         """
         if names is None or self.feature_names is None or list(names) == self.feature_names:
             return self
-        x = select_features(self._store.x, self.feature_names, names)
+        x = select_features(np.asarray(self._store.x), self.feature_names, names)
         return self._with(self._store._replace(x=x), self.y, names)
 
     def _with(
@@ -378,6 +384,48 @@ class GraphSet(StoredGraphs):
                 raise ValueError(f"keep of graph {i} must be a bool mask of shape ({edges},), got {got}.")
         flat = np.concatenate([np.empty(0, bool), *(mask.astype(bool) for mask in masks)])
         return self._with(self._store.keep_edges(flat), self.y)
+
+    # ------------------------------------------------------------------ on disk
+
+    def save(self, path: str | Path, *, mapped: bool | None = None) -> Path:
+        """Write the graphs to one .npz file or, to train on more than fits into memory, to a folder.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, to which ".npz" is added where it is missing, or the folder. Arrays that are already in
+            the folder are replaced.
+        mapped : bool, default=None
+            Whether to write a folder of .npy files, which `load` leaves on disk. By default so for graphs
+            that are on disk themselves.
+
+        Returns
+        -------
+        Path
+            The file or folder written.
+        """
+        from cignn.graphs.graph_files import write_graphs
+
+        return write_graphs(self, path, self.mapped if mapped is None else mapped)
+
+    @classmethod
+    def load(cls, path: str | Path) -> GraphSet:
+        """Read graphs that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The .npz file, or the folder. The matrices of aligned graphs in a folder stay on disk, and batches
+            are read when they are needed; everything else is read into memory.
+
+        Returns
+        -------
+        GraphSet
+            The graphs.
+        """
+        from cignn.graphs.graph_files import read_graphs
+
+        return read_graphs(path)
 
     def digest(self) -> str:
         """Return a digest of graphs and labels: equal data give equal digests.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from cignn._arrays import above_diagonal, digest
+from cignn._arrays import above_diagonal, blocks, by_block, digest
+from cignn._mapped import MappedArray
 from cignn.graphs.graph_batch import GraphBatch
 
 # share of graphs that must have an edge for its mean weight to be its centre
@@ -44,8 +45,8 @@ class EdgeStatistics(NamedTuple):
 class Stacked(NamedTuple):
     """Storage of an aligned set. ``x`` may be the array ``weights`` itself, which is then stored once."""
 
-    weights: np.ndarray  # (g, n, n)
-    x: np.ndarray  # (g, n, d)
+    weights: np.ndarray | MappedArray  # (g, n, n)
+    x: np.ndarray | MappedArray  # (g, n, d)
     truth: np.ndarray | None  # (g, n, n) bool, or (1, n, n) when it is the same for every graph
 
     def take(self, index: np.ndarray) -> Stacked:
@@ -61,7 +62,8 @@ class Stacked(NamedTuple):
 
     def n_edges(self) -> np.ndarray:
         """(g,)."""
-        return (np.count_nonzero(self.weights, axis=(1, 2)) // 2).astype(np.int64)
+        counts = by_block(lambda block: np.count_nonzero(block, axis=(1, 2)), self.weights)
+        return (counts // 2).astype(np.int64)
 
     def edges(self, i: int) -> np.ndarray:
         """(e, 2) of graph i."""
@@ -75,8 +77,8 @@ class Stacked(NamedTuple):
 
     def dense(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights (b, n, n) and features (b, n, d) of the graphs at ``index``."""
-        weights = self.weights[index]
-        return weights, weights if self.x is self.weights else self.x[index]
+        weights = np.asarray(self.weights[index])
+        return weights, weights if self.x is self.weights else np.asarray(self.x[index])
 
     def parts(self, i: int) -> list[np.ndarray]:
         """The arrays of graph i: weights and features, possibly the same array."""
@@ -85,32 +87,45 @@ class Stacked(NamedTuple):
 
     def keep_edges(self, keep: np.ndarray) -> Stacked:
         """Keep some edges, keep : (all edges,) bool, graph by graph; the truth of node pairs stays."""
-        present = (self.weights != 0) & above_diagonal(self.weights.shape[1])
+        weights = np.asarray(self.weights)
+        present = (weights != 0) & above_diagonal(weights.shape[1])
         present[present] = keep  # in the order of ``edges``
         present |= present.transpose(0, 2, 1)
-        return Stacked(self.weights * present, self.x, self.truth)
+        return Stacked(weights * present, self.x, self.truth)
 
     def edge_truth(self) -> np.ndarray | None:
         """(g, n, n), a read-only view where one truth holds for all graphs."""
         return None if self.truth is None else np.broadcast_to(self.truth, self.weights.shape)
 
-    def content(self) -> list[np.ndarray | None]:
+    def content(self) -> list[Any]:
         """Everything, in one form however it is stored."""
         return [self.weights, self.x, self.edge_truth()]
+
+    def feature_range(self) -> np.ndarray:
+        """(2, d) smallest and largest value of every node feature."""
+        ends = np.array([[block.min((0, 1)), block.max((0, 1))] for block in blocks(self.x)])
+        return np.stack([ends[:, 0].min(0), ends[:, 1].max(0)])
 
     def edge_statistics(self) -> EdgeStatistics:
         """Centre and scale of every edge's weight over the graphs."""
         n = self.weights.shape[1]
-        centre, scale = np.zeros((n, n)), np.ones((n, n))
-        for i in range(n):  # row by row: no second copy of the set
-            row = self.weights[:, i].astype(np.float64)
-            present = row != 0
-            count = present.sum(0)
-            mean = row.sum(0) / np.maximum(count, 1)
-            centre[i] = np.where(count >= COMMON * len(row), mean, 0)
-            spread = np.sqrt((np.square(row - centre[i]) * present).sum(0) / np.maximum(count, 1))
-            scale[i] = np.where(spread > 1e-8, spread, 1)
-        return EdgeStatistics(centre, scale)
+        total, count = np.zeros((n, n)), np.zeros((n, n), np.int64)
+        for block in blocks(self.weights):
+            _add_rows(total, block)
+            count += np.count_nonzero(block, axis=0)
+        seen = np.maximum(count, 1)
+        centre = np.where(count >= COMMON * len(self.weights), total / seen, 0)
+        squares = np.zeros((n, n))
+        for block in blocks(self.weights):
+            _add_rows(squares, np.square(block - centre) * (block != 0))
+        spread = np.sqrt(squares / seen)
+        return EdgeStatistics(centre, np.where(spread > 1e-8, spread, 1))
+
+
+def _add_rows(total: np.ndarray, rows: np.ndarray) -> None:
+    """Add (k, n, n) rows one after the other, in place: sums do not depend on where blocks begin."""
+    for row in rows:
+        total += row
 
 
 class Ragged(NamedTuple):
@@ -177,6 +192,10 @@ class Ragged(NamedTuple):
         truth = None if self.truth is None else self.truth[keep]
         return Ragged(self.node_ptr, edge_ptr, self.pairs[keep], weight, self.x, truth)
 
+    def feature_range(self) -> np.ndarray:
+        """(2, d) smallest and largest value of every node feature."""
+        return np.stack([self.x.min(0), self.x.max(0)])
+
     def edge_truth(self) -> np.ndarray | list[np.ndarray] | None:
         """One (n, n) matrix per graph, stacked where sizes agree."""
         if self.truth is None:
@@ -212,29 +231,6 @@ def positions(key: Index, length: int) -> np.ndarray:
     if index.ndim != 1:
         raise IndexError(f"index with a number or in one dimension, got {index.ndim} dimensions.")
     return index
-
-
-def select_features(x: np.ndarray, own: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    """Columns (..., len(names)) of x : (..., len(own)) in the order of names; absent node labels are 0."""
-    column = {name: k for k, name in enumerate(own)}
-    lacking = [name for name in names if name not in column and not name.startswith("label ")]
-    if lacking:
-        raise ValueError(
-            f"graphs lack the node feature '{lacking[0]}' of the training graphs; pass graphs with the same "
-            "features."
-        )
-    unknown = [name for name in column.keys() - set(names) if x[..., column[name]].any()]
-    if unknown:
-        label = min(unknown).startswith("label ")
-        remedy = "leave out the graphs that have it" if label else "pass graphs with the same features"
-        raise ValueError(
-            f"graphs have the node feature '{min(unknown)}', the training graphs do not; {remedy}."
-        )
-    chosen = np.zeros((*x.shape[:-1], len(names)), x.dtype)
-    for k, name in enumerate(names):
-        if name in column:
-            chosen[..., k] = x[..., column[name]]
-    return chosen
 
 
 def plain_labels(y: np.ndarray) -> np.ndarray:
@@ -274,6 +270,11 @@ class StoredGraphs:
         return isinstance(self._store, Stacked) or self._store.weight is not None
 
     @property
+    def mapped(self) -> bool:
+        """Whether the graphs stay on disk and are read when they are needed."""
+        return isinstance(self._store, Stacked) and isinstance(self._store.weights, MappedArray)
+
+    @property
     def n_features(self) -> int:
         """Number of features of a node."""
         return self._store.x.shape[-1]
@@ -290,7 +291,7 @@ class StoredGraphs:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the graphs' arrays take."""
+        """Bytes that the graphs' arrays take: of memory, or of the disk where they stay there."""
         arrays = {id(a): a.nbytes for a in self._store if a is not None}  # one array may have two names
         return sum(arrays.values())
 
@@ -307,8 +308,7 @@ class StoredGraphs:
         ndarray of shape (2, d)
             Minima and maxima over all nodes of all graphs.
         """
-        x = self._store.x.reshape(-1, self.n_features)
-        return np.stack([x.min(0), x.max(0)]).astype(np.float64)
+        return self._store.feature_range().astype(np.float64)
 
     def edge_statistics(self) -> EdgeStatistics:
         """Return centre and scale of every edge's weight over the graphs of an aligned set.

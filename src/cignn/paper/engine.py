@@ -294,6 +294,7 @@ def reproduce(
     sets: Sequence[str] | None = None,
     seeds: int | Sequence[int] | None = None,
     scheduler: str | None = None,
+    stack: int | str = "auto",
     verbose: int = 1,
 ) -> Reproduction:
     """Run one table or figure of the paper and write our numbers beside the paper's, as Markdown and CSV.
@@ -321,6 +322,8 @@ def reproduce(
         what the spec says.
     scheduler : str or None, default=None
         Address of a Dask cluster, as for `evaluate`.
+    stack : int or "auto", default="auto"
+        Number of tasks of a neural method that are trained at the same time, as for `evaluate`.
     verbose : int, default=1
         0 for no progress bar, as for `evaluate`.
 
@@ -347,7 +350,7 @@ def reproduce(
     store = Path(store)
     store.mkdir(parents=True, exist_ok=True)
     loaded = load_sets(spec.data, data, scale, spec.load)
-    run = Run(scale, store, numbers, n_jobs, scheduler, verbose)
+    run = Run(scale, store, numbers, n_jobs, scheduler, verbose, stack)
     ours = measure(spec, loaded.sets, run)
     out = store / (name if scale == "full" else f"{name}-smoke")
     result = Reproduction(

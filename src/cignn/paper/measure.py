@@ -50,13 +50,14 @@ class Run:
     n_jobs: int = 1
     scheduler: str | None = None
     verbose: int = 1
+    stack: int | str = "auto"
     failures: list[str] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)  # of the tasks the figures come from
 
     def evaluate(self, methods: Mapping[str, Any], data: Mapping[str, Any], **more: Any) -> pd.DataFrame:
         """`evaluate` with this run's store, seeds and processes; failed tasks are noted, the rest stays."""
         how: dict[str, Any] = {"protocol": "holdout", "n_jobs": self.n_jobs, "scheduler": self.scheduler}
-        how |= {"verbose": self.verbose} | more
+        how |= {"stack": self.stack, "verbose": self.verbose} | more
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TaskFailedWarning)
             found = evaluate(dict(methods), dict(data), seeds=self.seeds, store=self.store, **how)

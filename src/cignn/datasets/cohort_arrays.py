@@ -1,5 +1,6 @@
-"""Cohorts as one .npz file of plain arrays, nothing pickled.
+"""Cohorts as plain arrays, nothing pickled: in one .npz file, or in a folder of .npy files.
 
+Series and matrices of a folder stay on disk and are read when they are needed. The arrays are the same:
 ``series`` (all time points, R) + ``lengths`` (n,), or ``series`` (n, t, R), or ``matrices`` (n, R, R);
 ``label`` and optional ``site``, ``subject`` (n,), ``roi`` (R,); and what `Cohort.save` adds:
 ``covariate_<name>`` (n,), ``edge_truth``, ``site_truth`` (R, R), ``excluded_<column>`` (rows of the table of
@@ -14,14 +15,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._array_files import NUMBERS, NUMBERS_AND_WORDS, regular
+from cignn._array_folders import array_names, is_array_folder, read_arrays, write_arrays
 from cignn._checks import DataError, Option
-from cignn._files import replacing
+from cignn._mapped import MappedArray
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.reading import NUMBERS, NUMBERS_AND_WORDS, names_in, regular
-from cignn.datasets.reading import read_npz as arrays_of
 from cignn.datasets.series import SeriesStack
 
+DATA = ("series", "matrices")  # arrays that stay on disk
 MISSING = "n/a"  # what BIDS tables write for a missing value
 # other names of arrays that would be lost without a word
 LIKE = {"site": ("sites", "site_id"), "subject": ("subjects", "subject_id"), "roi": ("rois", "roi_names")}
@@ -50,17 +52,11 @@ _FORMS: dict[str, tuple[tuple[int, ...], str]] = {
 FORMAT = "cignn_cohort"  # in files of `Cohort.save`, whose content was looked at before
 
 
-def write_npz(cohort: Cohort, path: str | Path) -> Path:
-    """Write a cohort; an unfinished file never takes the place of a finished one."""
-    path = Path(path)
-    path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first.")
-    arrays: dict[str, np.ndarray | None] = {FORMAT: np.array(1), "matrices": cohort.matrices}
-    if cohort.series is not None:
-        stack = cohort.series.compact()
-        arrays |= {"series": stack.values, "lengths": stack.lengths}
-    arrays |= {
+def write_cohort(cohort: Cohort, path: str | Path, mapped: bool) -> Path:
+    """Write a cohort; an unfinished file or folder never takes the place of a finished one."""
+    arrays: dict[str, Any] = {
+        FORMAT: np.array(1),
+        "lengths": cohort.lengths,
         "label": None if cohort.y is None else _plain(cohort.y),
         "site": None if cohort.sites is None else _plain(cohort.sites),
         "subject": cohort.subjects,
@@ -79,28 +75,29 @@ def write_npz(cohort: Cohort, path: str | Path) -> Path:
             "atlas_systems": atlas.systems,
             "atlas_colours": np.array(list(atlas.colours.items()), dtype=str).reshape(-1, 2),
         }
-    with replacing(path) as new:
-        np.savez(new, **{name: array for name, array in arrays.items() if array is not None})  # type: ignore[arg-type]
-    return path
+    if cohort.series is not None:
+        arrays["series"] = cohort.series.rows() if mapped else cohort.series.compact().values
+    return write_arrays(path, arrays | {"matrices": cohort.matrices}, mapped)
 
 
-def read_npz(path: str | Path, label: str | None = "label", transpose: bool = False) -> Cohort:
+def read_cohort(path: str | Path, label: str | None = "label", transpose: bool = False) -> Cohort:
     """Read a cohort without checking its content, which `load_cohort` does.
 
     transpose : the series are (n, R, t)
     """
-    path = regular(path, "give the .npz file of a cohort")
-    names = names_in(path)
+    path = Path(path) if Path(path).is_dir() else regular(path, "give the .npz file of a cohort")
+    names = array_names(path)
     _check_array_names(path, names, label)
     known = [n for n in names if n in _FORMS or n == label or n.startswith((_COVARIATE, _EXCLUDED))]
-    arrays = arrays_of(path, only=known)
+    arrays = read_arrays(path, known, mapped=DATA)
     series: Any = arrays.get("series")
     try:
         for name, array in arrays.items():
             _check_form(name, array)
-        if transpose and (series is None or series.ndim != 3):
+        if transpose and (series is None or series.ndim != 3 or isinstance(series, MappedArray)):
             raise DataError(
-                "only series (subjects, ROIs, time points) can be transposed",
+                "only series (subjects, ROIs, time points) can be transposed"
+                + (", and none that stay on disk" if isinstance(series, MappedArray) else ""),
                 options=[Option("transpose", (True,), "leave {} out")],
             )
         series = series.swapaxes(1, 2) if transpose else series
@@ -110,6 +107,9 @@ def read_npz(path: str | Path, label: str | None = "label", transpose: bool = Fa
                     "stacked series (all time points, ROIs) need an array 'lengths' (subjects,)."
                 )
             series = SeriesStack(series, arrays["lengths"])
+        elif isinstance(series, MappedArray):
+            n, t, _ = series.shape
+            series = SeriesStack(series.flattened(), np.full(n, t))
         return Cohort(
             series,
             matrices=arrays.get("matrices"),
@@ -117,7 +117,7 @@ def read_npz(path: str | Path, label: str | None = "label", transpose: bool = Fa
             sites=arrays.get("site"),
             subjects=arrays.get("subject"),
             covariates=_covariates(arrays),
-            roi_names=arrays.get("roi"),  # type: ignore[arg-type]
+            roi_names=arrays.get("roi"),
             atlas=_atlas(arrays),
             edge_truth=arrays.get("edge_truth"),
             site_truth=arrays.get("site_truth"),
@@ -160,7 +160,12 @@ def _check_form(name: str, array: np.ndarray) -> None:
 
 def was_saved(path: str | Path) -> bool:
     """Whether `Cohort.save` wrote the file."""
-    return FORMAT in names_in(Path(path))
+    return FORMAT in array_names(path)
+
+
+def holds_arrays(path: Path) -> bool:
+    """Whether a folder holds a cohort as arrays."""
+    return is_array_folder(path, DATA)
 
 
 def _plain(column: np.ndarray | pd.Series) -> np.ndarray:

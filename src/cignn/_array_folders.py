@@ -1,0 +1,193 @@
+"""Named arrays in one .npz file, or in a folder of .npy files whose large arrays stay on disk.
+
+A folder is an unpacked .npz: ``<name>.npy`` for every array. ``arrays.json``, which `write_arrays` adds,
+lists the files with shapes and checksums. Replacing it is the commit: before it, the old list names the old
+files; after it, the new list names the new ones. A process killed at any moment leaves all old arrays or all
+new ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import numpy as np
+
+from cignn._array_files import NUMBERS_AND_WORDS, names_in, read_npy, read_npz, regular
+from cignn._files import replacing, unwritten, write_text
+from cignn._mapped import MappedArray, write_npy
+
+INDEX = "arrays.json"
+FORMAT, VERSION = "cignn arrays", 1
+AGAIN = "write the folder again"
+
+
+def array_path(path: str | Path, mapped: bool) -> Path:
+    """Return where to write arrays: the folder, or the file with ".npz" added where it is missing."""
+    path = Path(path)
+    if mapped and path.suffix == ".npz":
+        raise ValueError(
+            f"arrays in one .npz file cannot stay on disk, got {path.name}; give a folder's name."
+        )
+    if mapped and path.exists() and not _replaceable(path):
+        raise ValueError(f"{path} exists and is not a folder of arrays; choose another path.")
+    if not mapped and path.suffix != ".npz":
+        path = path.with_name(path.name + ".npz")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to write {path.name} into; make it first.")
+    return path
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, Any], mapped: bool) -> Path:
+    """Write arrays and return the path of the file or, with ``mapped``, of the folder; None is left out.
+
+    Give the array last without which the others are nothing: a folder that was never finished lacks it.
+    """
+    path = array_path(path, mapped)
+    there = {name: array for name, array in arrays.items() if array is not None}
+    if not mapped:
+        with replacing(path) as new:
+            np.savez(new, **there)
+        return path
+    files: dict[str, dict[str, Any]] = {}
+    try:
+        path.mkdir(exist_ok=True)
+        for name, array in there.items():
+            file = f"{name}.npy" if not (path / f"{name}.npy").exists() else f"{name}.{token_hex(4)}.npy"
+            with replacing(path / file) as new, new.open("wb") as stream:
+                crc = write_npy(stream, array)
+            files[name] = {"file": file, "shape": list(array.shape), "dtype": _dtype(array), "crc32": crc}
+        index = {"format": FORMAT, "version": VERSION, "arrays": files}
+        write_text(path / INDEX, json.dumps(index, indent=1) + "\n")
+    except BaseException as error:
+        _clean(path, _listed_files(path))
+        with suppress(OSError):
+            path.rmdir()
+        if isinstance(error, OSError):
+            raise unwritten(path, error) from error
+        raise
+    _clean(path, {one["file"] for one in files.values()})
+    return path
+
+
+def read_arrays(
+    path: str | Path, only: Collection[str] | None = None, mapped: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the arrays of an .npz file or a folder, by name.
+
+    only : names of the arrays to read, None for all. mapped : names of those that stay on disk, in a folder.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return dict(read_npz(path, only=only))
+    return {
+        name: _read(path / facts["file"], facts, name in mapped)
+        for name, facts in _listing(path).items()
+        if only is None or name in only
+    }
+
+
+def array_names(path: str | Path) -> list[str]:
+    """Return the names of the arrays of an .npz file or a folder."""
+    return list(_listing(Path(path))) if Path(path).is_dir() else names_in(Path(path))
+
+
+def is_array_folder(path: Path, names: Collection[str]) -> bool:
+    """Whether a folder holds arrays: a list of them, or a file of one of these names."""
+    return (path / INDEX).is_file() or any((path / f"{name}.npy").is_file() for name in names)
+
+
+def _read(file: Path, facts: Mapping[str, Any], mapped: bool) -> Any:
+    """Read or open an array and compare it with what the list says of it."""
+    file = regular(file, AGAIN)
+    array: Any = MappedArray.open(file) if mapped else read_npy(file, NUMBERS_AND_WORDS)
+    if "crc32" in facts:
+        if list(array.shape) != facts["shape"]:
+            found, wanted = (" × ".join(map(str, shape)) for shape in (array.shape, facts["shape"]))
+            raise ValueError(f"{file} holds {found} values, {INDEX} says {wanted}; {AGAIN}.")
+        if _checksum(array) != (facts["dtype"], facts["crc32"]):
+            raise ValueError(f"{file} is damaged or was changed (its checksum is another); {AGAIN}.")
+    return array
+
+
+def _checksum(array: Any) -> tuple[str, int]:
+    if isinstance(array, MappedArray):
+        return _dtype(array), array.file.checksum()
+    return _dtype(array), write_npy(_Nowhere(), array)  # type: ignore[arg-type]
+
+
+class _Nowhere:
+    """A file that keeps nothing."""
+
+    def write(self, part: Any) -> int:
+        return len(part)
+
+
+def _listing(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the files of a folder by the name of their array; what is known of them only with a list."""
+    index = path / INDEX
+    if not index.is_file():
+        return {file.stem: {"file": file.name} for file in sorted(path.glob("*.npy")) if file.name[0] != "."}
+    try:
+        content = json.loads(index.read_bytes())
+        if content["format"] != FORMAT:
+            raise ValueError
+        version = content["version"]
+        arrays = {str(name): _facts(facts) for name, facts in content["arrays"].items()}
+    except OSError as error:
+        raise type(error)(f"{index} cannot be read ({error.strerror}).") from error
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise ValueError(f"{index} is damaged or no list of arrays; {AGAIN}.") from None
+    if version != VERSION:
+        raise ValueError(f"{path} was written by another cignn (format {version}); upgrade cignn.")
+    for facts in arrays.values():
+        if not (path / facts["file"]).exists():
+            raise FileNotFoundError(
+                f"{path} is not a whole folder of arrays: {facts['file']} is missing; {AGAIN}."
+            )
+    return arrays
+
+
+def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    file = facts["file"]
+    if not file.endswith(".npy") or Path(file).name != file:
+        raise ValueError
+    return {
+        "file": file,
+        "shape": list(facts["shape"]),
+        "dtype": str(facts["dtype"]),
+        "crc32": int(facts["crc32"]),
+    }
+
+
+def _listed_files(path: Path) -> set[str]:
+    with suppress(OSError, ValueError):
+        return {facts["file"] for facts in _listing(path).values()} if (path / INDEX).is_file() else set()
+    return set()
+
+
+def _replaceable(path: Path) -> bool:
+    """Whether a folder is empty or holds arrays of ours, and nothing else."""
+    if not path.is_dir():
+        return False
+    items = [item.name for item in path.iterdir()]
+    ours = all(name == INDEX or name.endswith(".npy") for name in items)
+    return not items or (ours and INDEX in items)
+
+
+def _clean(path: Path, keep: set[str]) -> None:
+    """Remove arrays that are not listed: of older writings, or of one that failed."""
+    with suppress(OSError):
+        for item in list(path.glob("*.npy")):
+            if item.name not in keep and item.name[0] != ".":
+                with suppress(OSError):
+                    os.unlink(item)
+
+
+def _dtype(array: Any) -> str:
+    return np.dtype(array.dtype).newbyteorder("=").str
