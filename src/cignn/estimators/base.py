@@ -40,12 +40,8 @@ from cignn.graphs import GraphSet
 from cignn.nn.model import Ensemble, GraphModel
 
 # settings that may differ within a stack, and of which only whether they are 0 matters to the program
-NUMBERS = frozenset(
-    {"learning_rate", "weight_decay", "mask_lr_factor", "ema_decay", "patience", "n_estimators"}
-)
-SWITCHES = frozenset(
-    {"causal_weight", "reconstruction", "rest_weight", "information_weight", "mask_lr_factor"}
-)
+NUMBERS = {"learning_rate", "weight_decay", "mask_lr_factor", "ema_decay", "patience", "n_estimators"}
+SWITCHES = {"causal_weight", "reconstruction", "rest_weight", "information_weight", "variance_weight"}
 LARGEST_TRIAL = 1000  # nodes: of more, a graph would cost memory that nobody has asked for
 
 
@@ -359,9 +355,10 @@ def _joined(networks: Sequence[GraphModel]) -> GraphModel:
 
 
 def _program(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that networks of one stack have in common: not the numbers that each may have for itself."""
-    common = {name: value for name, value in settings.items() if name not in NUMBERS}
-    return common | {name: settings[name] > 0 for name in SWITCHES & settings.keys()}
+    """The settings that networks of one stack have in common, without the numbers each has for itself."""
+    common = {name: value for name, value in settings.items() if name not in NUMBERS | SWITCHES}
+    switches = {name: settings[name] > 0 for name in SWITCHES & settings.keys()}
+    return common | switches | {"fast": settings.get("mask_lr_factor", 1) != 1}
 
 
 def _store_statistics(network: nn.Module, training: Data, weight: np.ndarray) -> None:

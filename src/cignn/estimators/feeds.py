@@ -74,9 +74,12 @@ class Feed:
     on the device, prepared; others are read, prepared and sent batch by batch, ahead of their use.
     """
 
-    def __init__(self, data: Sequence[Data], prepare: Prepare, device: torch.device) -> None:
+    def __init__(
+        self, data: Sequence[Data], prepare: Prepare, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> None:
         self.prepare = prepare
         self.device = device
+        self.dtype = dtype
         self.sets = {id(one.graphs): one.graphs for one in data}
         sizes = {int(n) for graphs in self.sets.values() for n in np.unique(graphs.n_nodes)}
         self.padded = len(sizes) > 1
@@ -95,7 +98,7 @@ class Feed:
     def _pool(self, graphs: GraphSet) -> dict[str, Tensor]:
         """The whole set, prepared, on the device."""
         n = int(graphs.n_nodes.max(initial=1))
-        whole = graphs.batch()
+        whole = self._typed(graphs.batch())
         step = max(1, CHUNK_CELLS // n**2)
         tensors = whole.to(self.device).tensors()
         parts: dict[str, list[Tensor]] = {}
@@ -124,11 +127,16 @@ class Feed:
 
     def read(self, data: Sequence[Data], positions: Sequence[np.ndarray], width: int) -> dict[str, Tensor]:
         """Return batches (networks, b, ...) of graphs that are not resident."""
-        batches = [
-            self.prepare(one.graphs.batch(one.rows[at])) for one, at in zip(data, positions, strict=True)
-        ]
+        parts = [one.graphs.batch(one.rows[at]) for one, at in zip(data, positions, strict=True)]
+        batches = [self.prepare(self._typed(part)) for part in parts]
         found = _stacked([fitted(batch.tensors(), width) for batch in batches])
         return {name: value.to(self.device, non_blocking=True) for name, value in found.items()}
+
+    def _typed(self, batch: GraphBatch) -> GraphBatch:
+        """Bring the numbers of a batch to the precision of the networks."""
+        tensors = batch.tensors()
+        typed = {k: v.to(self.dtype) if v.is_floating_point() else v for k, v in tensors.items()}
+        return GraphBatch.of(typed, batch.padded)
 
 
 def ahead(makers: Sequence[Callable[[], Any]]) -> Iterator[Any]:

@@ -35,7 +35,7 @@ class Columns:
         """Return the table (networks, width) of tensors (networks, ...)."""
         rows = len(next(iter(tensors.values())))
         some = next(iter(tensors.values()))
-        table = torch.zeros(rows, self.width, device=some.device)
+        table = some.new_zeros(rows, self.width)
         for name, view in self.views(table).items():
             view.copy_(tensors[name])
         return table

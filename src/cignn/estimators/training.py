@@ -160,12 +160,14 @@ class _Loop:
         self.members = list(trainings)  # in the order of the stack's rows
         self.done: list[bool] = [False] * len(trainings)
         self.network = trainings[0].network
-        self.device = next(self.network.parameters()).device
+        some = next(self.network.parameters())
+        self.device, dtype = some.device, some.dtype
         self.progress = progress
         self.feed = Feed(
             [data for one in trainings for data in (one.training, one.validation)],
             self.network.prepare,
             self.device,
+            dtype,
         )
         self.capture = self.device.type == "cuda" and self.feed.resident
 
@@ -249,7 +251,7 @@ class _Loop:
         self.sums: dict[str, Tensor] = {}
 
     def _end(self, ended: Sequence[bool]) -> None:
-        """Take networks that have ended out of the stack; a captured one keeps a few rather than start anew."""
+        """Take networks that have ended out of the stack; a captured one keeps a few instead."""
         self.done = [a or b for a, b in zip(self.done, ended, strict=True)]
         left = [row for row, done in enumerate(self.done) if not done]
         if not left or not any(self.done) or not hasattr(self, "stack"):
@@ -339,7 +341,7 @@ class _Loop:
             self.sums[name] = value.clone()
 
     def _means(self) -> list[dict[str, float]]:
-        """Return the mean of every term over the graphs it was computed of, and the number of skipped ones."""
+        """Return the mean of every term over its graphs, and the number of skipped terms."""
         names = list(self.sums)
         table = torch.stack([self.sums[name] for name in names]).double().cpu().numpy()
         rows = []
@@ -347,7 +349,7 @@ class _Loop:
             values = dict(zip(names, column.tolist(), strict=True))
             row = {}
             for name in names:
-                if f"{COUNT}{name}" in values and values[f"{COUNT}{name}"]:
+                if values.get(f"{COUNT}{name}"):
                     row[name] = values[name] / values[f"{COUNT}{name}"]
             if self.stages[0].optional:
                 row["skipped_terms"] = int(values.get("skipped_terms", 0))
@@ -463,7 +465,7 @@ def _divergence(stage: Stage, epoch: int, losses: dict[str, float]) -> FloatingP
 
 
 def _check_validation(one: Training) -> FloatingPointError | None:
-    """The error of a training without an epoch to keep; warn of epochs whose validation loss is not finite."""
+    """The error of a training without an epoch to keep; warn of epochs with a loss that is not finite."""
     state = one.state
     bad = [row["epoch"] for row in state.history if not np.isfinite(_cost(row, VALIDATION))]
     remedy = "lower learning_rate and look for extreme values in the validation graphs"
