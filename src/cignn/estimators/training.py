@@ -150,11 +150,13 @@ def train(trainings: Sequence[Training], progress: Progress | None = None) -> No
     for one in trainings:  # checkpoints may be of different epochs
         groups.setdefault(one.state.epoch, []).append(one)
     for same in groups.values():
-        _Loop(same, progress).run([saved.get(id(one)) for one in same])
+        TrainingLoop(same, progress).run([saved.get(id(one)) for one in same])
 
 
-class _Loop:
-    """Networks that are trained side by side from the same epoch on."""
+class TrainingLoop:
+    """Networks of one kind that are trained side by side from the same epoch on."""
+
+    stack: NetworkStack | None = None
 
     def __init__(self, trainings: Sequence[Training], progress: Progress | None) -> None:
         self.members = list(trainings)  # in the order of the stack's rows
@@ -194,18 +196,20 @@ class _Loop:
             if all(self.done):
                 return
             if position == first:
-                self._begin(number, stacked_state([one.network for one in self.members]))
+                self.begin(number)
                 self._restore(saved, fresh=epoch == 0)
             elif epoch == 0:
-                self._begin(number, self.stack.tensors(average=True))
+                self.begin(number, self.stack.tensors(average=True))
             started = time.perf_counter()
             losses = self._train_epoch(position, epoch)
-            scores = self._evaluate(number)
+            scores = self._evaluate()
             seconds = (time.perf_counter() - started) / self.done.count(False)
             self._finish_epoch(number, epoch, losses, scores, seconds)
 
-    def _begin(self, number: int, tensors: dict[str, Tensor]) -> None:
-        """Begin a stage: its moments are zero, its weights those given."""
+    def begin(self, number: int, tensors: dict[str, Tensor] | None = None) -> None:
+        """Begin a stage: its moments are zero, its weights those given or, at first, the networks' own."""
+        if tensors is None:
+            tensors = stacked_state([one.network for one in self.members])
         self.stages = [one.stages[number] for one in self.members]
         stage = self.stages[0]
         stage.begin()
@@ -254,7 +258,7 @@ class _Loop:
         """Take networks that have ended out of the stack; a captured one keeps a few instead."""
         self.done = [a or b for a, b in zip(self.done, ended, strict=True)]
         left = [row for row, done in enumerate(self.done) if not done]
-        if not left or not any(self.done) or not hasattr(self, "stack"):
+        if not left or not any(self.done) or self.stack is None:
             return
         if self.capture and len(left) >= STALE * len(self.done):
             return
@@ -284,16 +288,13 @@ class _Loop:
         # a network with fewer batches than others reads one of them again, and stays where it is
         positions = [[plan[step % len(plan)] for plan in plans] for step in steps]
         active = torch.tensor([[float(step < n) for n in lengths] for step in steps], device=self.device)
-        for batch, now in zip(self._batches(data, positions), active, strict=True):
-            if self.captured is not None:
-                self.captured.run(self._step, batch, now)
-            else:
-                self._step(batch, now)
+        for batch, now in zip(self.batches(data, positions), active, strict=True):
+            self.take(batch, now)
         for one, n in zip(self.members, lengths, strict=True):
             one.state.steps += n
         return self._means()
 
-    def _batches(self, data: Sequence[Data], positions: Sequence[Sequence[np.ndarray]]) -> Iterator[Read]:
+    def batches(self, data: Sequence[Data], positions: Sequence[Sequence[np.ndarray]]) -> Iterator[Read]:
         """Yield the batches of the networks, step by step."""
         widths = [self.feed.width(data, at) for at in positions]
         rows = [np.stack([one.rows[i] for one, i in zip(data, at, strict=True)]) for at in positions]
@@ -309,6 +310,13 @@ class _Loop:
         ]
         for found, label, width in zip(ahead(makers), y, widths, strict=True):
             yield Read(data, found, label, width)
+
+    def take(self, batch: Read, active: Tensor) -> None:
+        """Take a step, captured where that is possible."""
+        if self.captured is not None:
+            self.captured.run(self._step, batch, active)
+        else:
+            self._step(batch, active)
 
     def _step(self, batch: Read, active: Tensor) -> None:
         """Take one step of every active network."""
@@ -359,7 +367,7 @@ class _Loop:
     # ---------------------------------------------------------------- validation
 
     @torch.no_grad()
-    def _evaluate(self, number: int) -> list[dict[str, float]]:
+    def _evaluate(self) -> list[dict[str, float]]:
         """Accuracy, cross-entropy and price of every network on its validation graphs, without noise.
 
         Accuracy and cross-entropy are means over graphs that count by the weight of their class.
@@ -388,7 +396,7 @@ class _Loop:
 
         weights = torch.from_numpy(counts.swapaxes(0, 1).copy()).to(self.device)
         sums = torch.zeros(len(data), 3, dtype=torch.float64, device=self.device)
-        read = self._batches(data, [list(filled[:, part]) for part in cuts])
+        read = self.batches(data, [list(filled[:, part]) for part in cuts])
         for batch, part in zip(read, cuts, strict=True):
             tensors = batch.tensors(self.feed)
             sums += self.stack.apply(score, tensors, batch.y, weights[:, :, part], average=True)
