@@ -38,9 +38,30 @@ MUTANTS = [
     # ------------------------------------------------------------------ information
     Mutant(
         "rounding counts as eigenvalues",
+        "information/power_trace.py",
+        "absent = values <= _ROUNDINGS",
+        "absent = values <= 0 * _ROUNDINGS",
+        "information",
+    ),
+    Mutant(
+        "a matrix that is not finite spoils the gradient of others",
         "information/renyi.py",
-        "absent = values.detach() <= relative",
-        "absent = values.detach() <= 0 * relative",
+        "torch.where(finite, matrices, 0.0).unbind()",
+        "matrices.unbind()",
+        "information",
+    ),
+    Mutant(
+        "a spectrum that is not finite has a gradient",
+        "information/power_trace.py",
+        "slope = slope.masked_fill(~known[..., None, None], 0.0)",
+        "slope = slope.clone()",
+        "information",
+    ),
+    Mutant(
+        "the sum of inverses is too short",
+        "information/power_trace.py",
+        "_LARGEST_SHIFT = 16, ",
+        "_LARGEST_SHIFT = 12, ",
         "information",
     ),
     Mutant(

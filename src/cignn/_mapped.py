@@ -7,6 +7,7 @@ of the process, and a file that gets shorter meanwhile is an error instead of a 
 from __future__ import annotations
 
 import copy
+import io
 import math
 import os
 import shutil
@@ -29,14 +30,21 @@ from cignn._files import unwritten
 Step = Callable[[np.ndarray], np.ndarray]  # changes rows after they were read; travels to other processes
 
 
+class _OpenFile(io.FileIO):
+    """An open file that closes with the last array that reads it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class ArrayFile:
     """An open .npy file of float32 rows; threads and processes may read it at the same time."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = regular(path, "give an .npy file").absolute()
         with reading(self.path, BROKEN):
-            self._file = self.path.open("rb", buffering=0)
-            header = read_header(self._file, self.path.stat().st_size, "the array", NUMBERS)
+            self.open = _OpenFile(self.path)
+            header = read_header(self.open, self.path.stat().st_size, "the array", NUMBERS)
             if header.dtype != np.float32 or header.fortran or not header.shape:
                 order = "columns first" if header.fortran else header.dtype
                 raise UnreadableError(
@@ -61,11 +69,11 @@ class ArrayFile:
         rest = memoryview(part.reshape(-1).view(np.uint8).data)
         while len(rest):
             if hasattr(os, "preadv"):
-                got = os.preadv(self._file.fileno(), [rest], place)
+                got = os.preadv(self.open.fileno(), [rest], place)
             else:
                 with self._seeking:
-                    self._file.seek(place)
-                    got = self._file.readinto(rest) or 0
+                    self.open.seek(place)
+                    got = self.open.readinto(rest) or 0
             if not got:
                 raise OSError(f"{self.path} is cut off; get or write the file again.")
             rest, place = rest[got:], place + got
@@ -239,13 +247,13 @@ def scratch(rows: Rows, beside: Path) -> MappedArray:
             write_npy(file, rows)
             file.flush()
             array = MappedArray.open(path)
-            _lock(array.file._file.fileno())
+            _lock(array.file.open.fileno())
     except BaseException as error:
         path.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, InterruptedError):
             raise unwritten(path, error) from error
         raise
-    weakref.finalize(array.file, _remove, path, os.getpid())
+    weakref.finalize(array.file.open, _remove, path, os.getpid())
     return array
 
 

@@ -41,8 +41,8 @@ def near_duplicates(cohort: Cohort) -> pd.DataFrame:
     1100 subjects with 116 ROIs take two seconds. Cohorts of fewer than 20 subjects or 10 ROIs have none.
     """
     few = len(cohort) < FEWEST_SUBJECTS or cohort.n_rois < FEWEST_ROIS
-    if cohort.mapped and memory_needed(cohort) > LARGEST:
-        logger.warning("near-identical scans were not looked for: %s", too_many(cohort))
+    if reason := too_many(cohort):
+        logger.warning("near-identical scans were not looked for: %s", reason)
         few = True
     if few or (cohort.lengths is not None and cohort.lengths.min() < SHORTEST):
         return pd.DataFrame({"first": np.empty(0, int), "second": np.empty(0, int), "correlation": []})
@@ -51,16 +51,13 @@ def near_duplicates(cohort: Cohort) -> pd.DataFrame:
     return pairs[strangers].reset_index(drop=True)
 
 
-def memory_needed(cohort: Cohort) -> int:
-    """Bytes that it takes to compare all subjects with each other: their vectors, twice, and the products."""
-    edges = cohort.n_rois * (cohort.n_rois - 1) // 2
-    return len(cohort) * (10 * edges + 32 * len(cohort))
-
-
 def too_many(cohort: Cohort) -> str:
-    """Say why subjects are not compared with each other, and what to do."""
-    gib = memory_needed(cohort) / 2**30
-    return f"{len(cohort)} subjects would take {gib:.0f} GiB of memory; look among some thousands of them"
+    """Say why the subjects of a cohort on disk are not compared with each other; "" where they are."""
+    edges = cohort.n_rois * (cohort.n_rois - 1) // 2
+    need = len(cohort) * (10 * edges + 32 * len(cohort))  # vectors, twice, and products of all pairs
+    if not cohort.mapped or need <= LARGEST:
+        return ""
+    return f"{len(cohort)} subjects would take {need / 2**30:.0f} GiB of memory; use some thousands of them"
 
 
 def data_of(cohort: Cohort) -> SeriesStack | np.ndarray:

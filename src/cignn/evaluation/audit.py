@@ -17,10 +17,8 @@ from scipy import stats
 from cignn._checks import DataError, name_some
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.likeness import (
-    LARGEST,
     NEAR_IDENTICAL,
     connectivity_vectors,
-    memory_needed,
     near_identical_pairs,
     too_many,
 )
@@ -88,8 +86,8 @@ def audit(
         raise TypeError(f"audit works on a Cohort, got {type(cohort).__name__}; graphs have no subjects.")
     if not len(cohort):
         raise ValueError("audit needs at least one subject, the cohort has none.")
-    if cohort.mapped and memory_needed(cohort) > LARGEST:
-        raise DataError(f"the audit compares all subjects: {too_many(cohort)}, as audit(cohort[:5000]) does")
+    if reason := too_many(cohort):
+        raise DataError(f"the audit compares all subjects: {reason}, as audit(cohort[:5000]) does")
     vectors, constant = connectivity_vectors(cohort)
     pairs = near_identical_pairs(vectors, near_identical)
     findings = [
