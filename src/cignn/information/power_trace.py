@@ -9,8 +9,9 @@ Three ways, all batched over leading dimensions:
   step can be captured in a CUDA graph. It is also the way out where a solver does not converge.
 
 The sum of inverses errs by less than 1e-6 bits of entropy for up to 128 samples; it needs matrices whose
-eigenvalues are above -5e-8, others give NaN. Value and gradient are computed together, outside of autograd: no temporaries are kept, what is not finite can be taken out of both,
-and no second derivatives are to be had (except at order 2).
+eigenvalues are above -5e-8, others give NaN. Value and gradient are computed together, outside of autograd:
+no temporaries are kept, what is not finite is taken out of both, and there are no second derivatives (except
+at order 2).
 """
 
 from __future__ import annotations
