@@ -38,9 +38,9 @@ def log_power_trace(matrices: Tensor, order: float) -> Tensor:
     """log tr Aᵒ, (..., n, n) -> (...,); NaN without a gradient where it cannot be computed."""
     constant = matrices.detach()
     value, slope = _value_and_slope(constant, order)
-    known = (value + slope.sum((-2, -1))).abs() < math.inf
-    slope = slope.masked_fill(~known[..., None, None], 0.0)
-    return torch.where(known, value, torch.nan) + (slope * (matrices - constant)).sum((-2, -1))
+    unknown = ~(value.abs() < math.inf)
+    slope = slope.masked_fill(unknown[..., None, None], 0.0)
+    return value.masked_fill(unknown, torch.nan) + (slope * (matrices - constant)).sum((-2, -1))
 
 
 def _value_and_slope(matrices: Tensor, order: float) -> tuple[Tensor, Tensor]:
@@ -70,8 +70,9 @@ def _from_eigenvalues(values: Tensor, vectors: Tensor, order: float) -> tuple[Te
     sums, which keeps the entropy between 0 and log2 n.
     """
     largest = values[..., -1:]
-    absent = values <= _ROUNDINGS * values.shape[-1] * torch.finfo(values.dtype).eps * largest
-    ratios = (values / largest).masked_fill(absent, 0.0)  # so that no power underflows
+    ratios = values / largest  # so that no power underflows
+    absent = ratios <= _ROUNDINGS * values.shape[-1] * torch.finfo(values.dtype).eps
+    ratios = ratios.masked_fill(absent, 0.0)
     powers = ratios.pow(order - 1).masked_fill(absent, 0.0)
     power_sum, ratio_sum = (ratios * powers).sum(-1, keepdim=True), ratios.sum(-1, keepdim=True)
     value = power_sum.log() - order * ratio_sum.log()
