@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
 from cignn import Cohort, CohortClassifier, GraphSet
-from cignn.connectome import ConnectomeGraphs
+from cignn._progress import progress_bar
+from cignn.connectome import Connectivity, ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import GNNClassifier, make_estimator
 from cignn.evaluation import KFold, Store, TaskFailedWarning, evaluate, make_protocol, runner, stacks, workers
@@ -200,6 +203,52 @@ def test_steps_are_fitted_once_for_all_who_learn_from_the_same(motifs: GraphSet)
             kept.append(Kept({"method": make_pipeline(step, network())}, motifs, split, 3, stack=stack))
             assert Stubborn.fitted == [len(split[0].train)] * count
         assert_same(*kept)
+
+
+def series(n: int = 30, constant: bool = False) -> Cohort:
+    cohort = make_cohort(n, 8, n_edges=4, n_sites=3, lengths=(25, 35), random_state=0)
+    if constant:
+        values = [np.array(one) for one in cohort.series or ()]
+        values[4][:, 2] = 1.0
+        cohort = Cohort(series=values, y=cohort.y, sites=cohort.sites)
+    return cohort
+
+
+STEPS = {
+    "correlation": (1, {}),
+    "covariance": (1, {"connectivity": "covariance", "density": 0.3}),
+    "tangent": (3, {"connectivity": "tangent"}),  # its reference is that of the training part
+    "combat": (1, {"combat": True}),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_connectivity_that_learns_nothing_is_computed_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times, steps = STEPS[name]
+    cohort, computed = series(), []
+    transform = Connectivity.transform
+
+    def count(self: Connectivity, X: Cohort) -> Cohort:
+        computed.append(len(X))
+        return transform(self, X)
+
+    monkeypatch.setattr(Connectivity, "transform", count)
+    method = {"gin": CohortClassifier.make(network(), **steps)}
+    alone = Kept(method, cohort, KFold(3), stack=1)
+    assert len(computed) == 3 * 3  # training, validation and test part
+    computed.clear()
+    assert_same(alone, Kept(method, cohort, KFold(3), stack=3))
+    assert len(computed) == (1 + 3 if times == 1 else 3 * 3)
+
+
+def test_a_scan_without_connectivity_fails_the_folds_it_is_in() -> None:
+    kept = []
+    for stack in (1, 3):
+        with pytest.warns(TaskFailedWarning, match="3 of 3 tasks failed.*constant"):
+            kept.append(Kept({"gin": GIN}, series(constant=True), KFold(3), stack=stack))
+    assert_same(*kept)
 
 
 def test_processes_take_stacks(motifs: GraphSet) -> None:
@@ -404,3 +453,22 @@ def test_the_seconds_of_a_stack_are_divided_among_its_tasks(
     seconds = [outcome.seconds for outcome in run_stack(stack, motifs)]
     elapsed = time.perf_counter() - started
     assert min(seconds) >= 0.5 / 12 and 0.5 <= sum(seconds) <= elapsed
+
+
+def test_the_time_left_is_that_of_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks of a stack finish at the same moment: the speed is not how fast they are written down."""
+    bars = []
+
+    @contextmanager
+    def kept(*arguments: Any, **options: Any) -> Iterator[Any]:
+        with progress_bar(*arguments, **options) as bar:
+            bars.append(bar)
+            yield bar
+
+    monkeypatch.setattr(runner, "progress_bar", kept)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with runner._progress(1000, 0, 1) as advance:
+        time.sleep(0.3)
+        for _ in range(5):
+            advance("task")
+        assert bars[0].tasks[0].time_remaining > 30  # a minute, at 0.3 seconds for five tasks

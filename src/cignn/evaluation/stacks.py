@@ -11,9 +11,11 @@ from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from cignn._arrays import digest
+from cignn.connectome import Connectivity, ConnectomeGraphs
 from cignn.estimators.stacks import Fit, fit_together, stackable
 from cignn.evaluation.classification import ERRORS
 from cignn.evaluation.methods import plain, uses_validation, was_interrupted, with_seed, with_settings
@@ -184,6 +186,13 @@ class Training(NamedTuple):
     split: Split
 
 
+class Start(NamedTuple):
+    """Steps that learn nothing, and all data after them."""
+
+    steps: list[Any]
+    data: Any
+
+
 class Parts(NamedTuple):
     """The training and validation parts as the classifier sees them, and the fitted transformers."""
 
@@ -233,12 +242,13 @@ def fit_in_folds(trainings: Sequence[Training], data: Any, at_once: int) -> Iter
     fitted together as ``at_once`` says, and as long as their parts take no more than half of the free memory.
     """
     waiting = deque(trainings)
+    starts: dict[str, Start] | None = {} if at_once > 1 and len(trainings) > 1 else None
     while waiting:
         folds: list[Fold] = []
         known: dict[str, Parts] = {}
         enough = memory_left() / 2
         while waiting and len(folds) < at_once and (not folds or memory_left() >= enough):
-            folds.append(_fold(waiting.popleft(), data, known))
+            folds.append(_fold(waiting.popleft(), data, known, starts))
         known.clear()
         _fit([fold for fold in folds if fold.parts is not None])
         folds.reverse()
@@ -246,7 +256,7 @@ def fit_in_folds(trainings: Sequence[Training], data: Any, at_once: int) -> Iter
             yield folds.pop().fitted()
 
 
-def _fold(training: Training, data: Any, known: dict[str, Parts]) -> Fold:
+def _fold(training: Training, data: Any, known: dict[str, Parts], starts: dict[str, Start] | None) -> Fold:
     """Fit the steps before the classifier, once for all with the same steps, seed and training part."""
     task, outcome, settings, split = training
     fold = Fold(outcome)
@@ -261,7 +271,8 @@ def _fold(training: Training, data: Any, known: dict[str, Parts]) -> Fold:
         rows = (split.train, split.validation) if validates else (split.development, split.development[:0])
         same = digest(plain(transformers), task.seed if _by_chance(transformers) else None, *rows)
         if same not in known:
-            known[same] = _parts(transformers, data, *rows)
+            start = Start([], data) if starts is None else _start(transformers, data, starts)
+            known[same] = _parts(transformers, start, *rows)
         fold.parts = known[same]
     return fold
 
@@ -271,13 +282,36 @@ def _by_chance(transformers: list[Any]) -> bool:
     return any(name.split("__")[-1] == "random_state" for name in names)
 
 
-def _parts(transformers: list[Any], data: Any, rows: np.ndarray, held_out: np.ndarray) -> Parts:
-    train, validation = data[rows], data[held_out] if len(held_out) else None
+def _start(transformers: list[Any], data: Any, known: dict[str, Start]) -> Start:
+    """Apply the first steps to all data, as long as they treat every scan on its own.
+
+    They learn nothing, and what they make of a scan does not depend on the others: folds can share it.
+    """
+    start = Start([], data)
+    for i, step in enumerate(transformers):
+        if type(step) is not ConnectomeGraphs and (type(step) is not Connectivity or step.kind == "tangent"):
+            break
+        name = digest(plain(transformers[: i + 1]))
+        try:
+            if name not in known:
+                made = clone(step).fit(start.data)
+                known[name] = Start([*start.steps, made], made.transform(start.data))
+        except Exception:  # of some scans: the folds that they are in will say so
+            break
+        start = known[name]
+    return start
+
+
+def _parts(transformers: list[Any], start: Start, rows: np.ndarray, held_out: np.ndarray) -> Parts:
+    """Fit the steps on the training part, the first of them excepted that are applied already."""
+    train, validation = start.data[rows], start.data[held_out] if len(held_out) else None
     y, y_validation = train.y, None if validation is None else validation.y
-    for step in transformers:
+    rest = transformers[len(start.steps) :]
+    for step in rest:
         train = step.fit(train, y).transform(train)
         validation = None if validation is None else step.transform(validation)
-    return Parts(transformers, train, y, None if validation is None else (validation, y_validation))
+    eval_set = None if validation is None else (validation, y_validation)
+    return Parts([*start.steps, *rest], train, y, eval_set)
 
 
 def _fit(folds: list[Fold]) -> None:
