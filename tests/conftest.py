@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from cignn import CIGNNClassifier, GraphSet
 from cignn.datasets import make_ba2motifs
+from cignn.estimators.training import TrainingLoop
 from commands import Result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,6 +80,41 @@ def graphs() -> GraphSet:
 def fitted(request: pytest.FixtureRequest, graphs: GraphSet) -> CIGNNClassifier:
     """The test file's own ``tiny`` estimator, trained on `graphs`."""
     return request.module.tiny().fit(graphs)
+
+
+class Counter:
+    """Counts the epochs of trainings and raises ``error`` in the midst of the one after ``after``."""
+
+    def __init__(self, after: int | None, error: type[BaseException]) -> None:
+        self.after, self.error, self.finished = after, error, 0
+
+    def around(self, train_epoch: Callable[..., Any]) -> Callable[..., Any]:
+        """The method that trains an epoch, counted."""
+
+        def counted(loop: TrainingLoop, *args: Any) -> Any:
+            means = train_epoch(loop, *args)
+            if self.finished == self.after:
+                raise self.error
+            self.finished += 1
+            return means
+
+        return counted
+
+
+Stop = Callable[..., Counter]
+
+
+@pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> Stop:
+    """``stop(3)`` breaks the next trainings off in epoch 4, ``stop(None)`` only counts."""
+    original = TrainingLoop._train_epoch
+
+    def patch(after: int | None, error: type[BaseException] = SystemExit) -> Counter:
+        counter = Counter(after, error)
+        monkeypatch.setattr(TrainingLoop, "_train_epoch", counter.around(original))
+        return counter
+
+    return patch
 
 
 @pytest.fixture

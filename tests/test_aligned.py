@@ -11,9 +11,11 @@ import torch
 
 from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.datasets import make_ba2motifs
+from cignn.estimators import stacks
 from cignn.evaluation import explanation_roc_auc
 from cignn.nn import GraphModel
 from cignn.nn.classifiers import EdgeNetwork
+from conftest import Stop
 from examples import ci_gnn
 
 N = 8
@@ -188,40 +190,45 @@ def test_an_ensemble_survives_saving(ensemble: CIGNNClassifier, graphs: GraphSet
     np.testing.assert_array_equal(loaded.predict_proba(graphs), ensemble.predict_proba(graphs))
 
 
+@pytest.mark.parametrize("together", [1, 3])
 def test_an_ensemble_goes_on_from_its_checkpoints(
-    ensemble: CIGNNClassifier, graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, stop: Stop, together: int
 ) -> None:
-    model = ci_gnn(**SMALL | {"n_estimators": 3, "epochs": 4, "checkpoint": tmp_path / "training"})
-    trained = type(model)._train
-
-    def fails_at_the_second(self: Any, *args: Any) -> Any:
-        if str(args[-2]).endswith(".1"):
-            raise RuntimeError("power cut")
-        return trained(self, *args)
-
-    monkeypatch.setattr(type(model), "_train", fails_at_the_second)
-    with pytest.raises(RuntimeError, match="power cut"):
+    """Members trained one after the other are then ready, begun and not begun; in a stack all are begun."""
+    monkeypatch.setattr(stacks, "CPU_NETWORKS", together)
+    params = SMALL | {"n_estimators": 3, "epochs": 4}
+    whole = ci_gnn(**params).fit(graphs)
+    model = ci_gnn(**params | {"checkpoint": tmp_path / "training"})
+    stop(6 // together)
+    with pytest.raises(SystemExit):
         model.fit(graphs)
-    monkeypatch.setattr(type(model), "_train", trained)
+    counter = stop(None)
+    monkeypatch.setattr(stacks, "CPU_NETWORKS", 3)
     model.fit(graphs)
-    np.testing.assert_array_equal(model.predict_proba(graphs), ensemble.predict_proba(graphs))
+    assert counter.finished == (6 if together == 1 else 2)
+    np.testing.assert_array_equal(model.predict_proba(graphs), whole.predict_proba(graphs))
+    assert model.best_epoch_ == whole.best_epoch_
+    losses = ["member", "epoch", "loss", "validation_loss"]
+    np.testing.assert_array_equal(model.history_[losses], whole.history_[losses])
 
 
+@pytest.mark.parametrize(("together", "after", "ready"), [(1, 4, 2), (1, 5, 3), (4, 1, 4)])
 def test_an_interrupted_ensemble_keeps_the_members_that_are_ready(
-    graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    graphs: GraphSet,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: Stop,
+    together: int,
+    after: int,
+    ready: int,
 ) -> None:
-    model = ci_gnn(**SMALL | {"n_estimators": 4, "epochs": 2})
-    trained, calls = type(model)._train, []
-
-    def interrupted_in_the_third(self: Any, *args: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return trained(self, *args)
-
-    monkeypatch.setattr(type(model), "_train", interrupted_in_the_third)
+    monkeypatch.setattr(stacks, "CPU_NETWORKS", together)
+    model = ci_gnn(**SMALL | {"n_estimators": 4, "epochs": 2, "keep_anneal": 0.0})
+    stop(after, KeyboardInterrupt)
     model.fit(graphs)
-    assert model.settings_["n_estimators"] == len(model.network_.members) == 2
+    assert model.interrupted_
+    assert model.settings_["n_estimators"] == len(model.network_.members) == ready
+    assert len(model.history_) == after * together
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(
         load_model(tmp_path / "model").predict_proba(graphs), model.predict_proba(graphs)

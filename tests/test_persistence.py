@@ -26,7 +26,8 @@ from cignn import CIGNNClassifier, GraphSet, _files, load_model
 from cignn.cli.app import FailedWorkError
 from cignn.cli.fit import save_or_keep
 from cignn.estimators import checkpoint as checkpoint_module
-from cignn.estimators import persistence, training
+from cignn.estimators import persistence
+from conftest import Stop
 
 pytestmark = pytest.mark.medium
 
@@ -436,39 +437,7 @@ def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- interruption
 
 
-class Counter:
-    """Counts the epochs of a training and raises ``error`` in the midst of the one after ``after``."""
-
-    def __init__(self, after: int | None, error: type[BaseException]) -> None:
-        self.after, self.error, self.finished = after, error, 0
-        self.train_epoch = training._train_epoch
-
-    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        means = self.train_epoch(*args, **kwargs)
-        if self.finished == self.after:
-            raise self.error
-        self.finished += 1
-        return means
-
-
-Count = Callable[..., Counter]
-
-
-@pytest.fixture
-def stop(monkeypatch: pytest.MonkeyPatch) -> Count:
-    """``stop(3)`` breaks the next trainings off in epoch 4, ``stop(None)`` only counts."""
-    original = training._train_epoch
-
-    def patch(after: int | None, error: type[BaseException] = SystemExit) -> Counter:
-        monkeypatch.setattr(training, "_train_epoch", original)
-        counter = Counter(after, error)
-        monkeypatch.setattr(training, "_train_epoch", counter)
-        return counter
-
-    return patch
-
-
-def test_ctrl_c_keeps_the_best_model_so_far(graphs: GraphSet, stop: Count) -> None:
+def test_ctrl_c_keeps_the_best_model_so_far(graphs: GraphSet, stop: Stop) -> None:
     settings = {"keep_anneal": 0.0, "learning_rate": 0.1, "ema_decay": 0.0, "epochs": 10}
     train, held_out = graphs[:40], graphs[40:]
     whole = tiny(**settings).fit(train, eval_set=held_out)
@@ -490,7 +459,7 @@ def test_ctrl_c_keeps_the_best_model_so_far(graphs: GraphSet, stop: Count) -> No
     ("settings", "after"), [({}, 0), (PAPER, 2), ({"keep_anneal": 1.0, "mask": "stochastic"}, 4)]
 )
 def test_ctrl_c_before_any_epoch_could_be_kept_ends_the_fit(
-    graphs: GraphSet, stop: Count, settings: dict[str, Any], after: int
+    graphs: GraphSet, stop: Stop, settings: dict[str, Any], after: int
 ) -> None:
     stop(after, KeyboardInterrupt)
     model = tiny(**settings)
@@ -500,7 +469,7 @@ def test_ctrl_c_before_any_epoch_could_be_kept_ends_the_fit(
         model.predict(graphs)
 
 
-def test_another_error_is_not_swallowed(graphs: GraphSet, stop: Count) -> None:
+def test_another_error_is_not_swallowed(graphs: GraphSet, stop: Stop) -> None:
     stop(5, MemoryError)
     with pytest.raises(MemoryError):
         tiny(keep_anneal=0.0).fit(graphs)
@@ -522,7 +491,7 @@ KILLS = {
 
 @pytest.mark.parametrize(("settings", "after"), KILLS.values(), ids=KILLS.keys())
 def test_a_killed_fit_goes_on_to_the_same_numbers(
-    tmp_path: Path, graphs: GraphSet, stop: Count, settings: dict[str, Any], after: int
+    tmp_path: Path, graphs: GraphSet, stop: Stop, settings: dict[str, Any], after: int
 ) -> None:
     whole = tiny(**settings).fit(graphs)
     model = tiny(checkpoint=tmp_path / "runs" / "fit.ckpt", **settings)
@@ -539,7 +508,7 @@ def test_a_killed_fit_goes_on_to_the_same_numbers(
 
 
 def test_without_a_random_state_the_checkpoint_keeps_the_seed(
-    tmp_path: Path, graphs: GraphSet, stop: Count
+    tmp_path: Path, graphs: GraphSet, stop: Stop
 ) -> None:
     model = tiny(**PAPER, checkpoint=tmp_path / "fit.ckpt", random_state=None)
     stop(2)
@@ -556,7 +525,7 @@ def test_without_a_random_state_the_checkpoint_keeps_the_seed(
         clone(model).set_params(settings__dropout=0.1).fit(graphs)
 
 
-def test_a_fit_killed_again_and_again_still_arrives(tmp_path: Path, graphs: GraphSet, stop: Count) -> None:
+def test_a_fit_killed_again_and_again_still_arrives(tmp_path: Path, graphs: GraphSet, stop: Stop) -> None:
     whole = tiny(**PAPER).fit(graphs)
     model = tiny(**PAPER, checkpoint=str(tmp_path / "fit.ckpt"))
     for _ in range(5):
@@ -568,7 +537,7 @@ def test_a_fit_killed_again_and_again_still_arrives(tmp_path: Path, graphs: Grap
     assert counter.finished == 1
 
 
-def test_a_finished_fit_is_not_repeated(tmp_path: Path, graphs: GraphSet, stop: Count) -> None:
+def test_a_finished_fit_is_not_repeated(tmp_path: Path, graphs: GraphSet, stop: Stop) -> None:
     model = tiny(checkpoint=tmp_path / "fit.ckpt").fit(graphs)
     counter = stop(None)
     again = tiny(checkpoint=tmp_path / "fit.ckpt").fit(graphs)
@@ -576,7 +545,7 @@ def test_a_finished_fit_is_not_repeated(tmp_path: Path, graphs: GraphSet, stop: 
     assert_same_model(again, model, graphs)
 
 
-def test_ctrl_c_and_a_checkpoint_go_together(tmp_path: Path, graphs: GraphSet, stop: Count) -> None:
+def test_ctrl_c_and_a_checkpoint_go_together(tmp_path: Path, graphs: GraphSet, stop: Stop) -> None:
     whole = tiny(keep_anneal=0.0).fit(graphs)
     stop(3, KeyboardInterrupt)
     model = tiny(keep_anneal=0.0, checkpoint=tmp_path / "fit.ckpt").fit(graphs)
@@ -593,26 +562,27 @@ KILLED = """
 import os, signal, sys
 import torch
 from cignn.datasets import make_ba2motifs
-from cignn.estimators import make_estimator, training
+from cignn.estimators import make_estimator
+from cignn.estimators.training import TrainingLoop
 
 torch.set_num_threads(1)
-train_epoch, done = training._train_epoch, []
+train_epoch, done = TrainingLoop._train_epoch, []
 
-def killed_in_the_fourth_epoch(*args, **kwargs):
-    means = train_epoch(*args, **kwargs)
+def killed_in_the_fourth_epoch(*args):
+    means = train_epoch(*args)
     if len(done) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     done.append(means)
     return means
 
-training._train_epoch = killed_in_the_fourth_epoch
+TrainingLoop._train_epoch = killed_in_the_fourth_epoch
 settings = eval(sys.argv[2])
 make_estimator("ci-gnn", **settings, checkpoint=sys.argv[1]).fit(make_ba2motifs(60, random_state=0))
 """
 
 
 def test_a_process_killed_by_the_system_goes_on_to_the_same_numbers(
-    tmp_path: Path, graphs: GraphSet, stop: Count
+    tmp_path: Path, graphs: GraphSet, stop: Stop
 ) -> None:
     path = tmp_path / "fit.ckpt"
     process = subprocess.run(
@@ -629,7 +599,7 @@ def test_a_process_killed_by_the_system_goes_on_to_the_same_numbers(
 
 
 def test_a_kill_while_writing_leaves_the_last_checkpoint(
-    tmp_path: Path, graphs: GraphSet, stop: Count, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, graphs: GraphSet, stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, writes = tmp_path / "fit.ckpt", []
     real = checkpoint_module.save

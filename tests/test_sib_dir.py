@@ -15,13 +15,15 @@ from torch import Tensor
 
 from cignn import GraphSet
 from cignn.datasets import make_ba2motifs
-from cignn.estimators import DIRClassifier, SIBClassifier, load_model, training
+from cignn.estimators import DIRClassifier, SIBClassifier, load_model
 from cignn.estimators.base import ExplainingClassifier
 from cignn.information import donsker_varadhan
 from cignn.nn import DIR, SIB
 from cignn.nn.dir import intervene, intervention_risks, top_edges
+from cignn.nn.layers import edge_positions
 from cignn.nn.sib import Discriminator, connectivity_loss, standardised
 from cignn.nn.subgraph import EdgeScorer
+from conftest import Stop
 from examples import random_matrix
 
 TINY: dict[str, Any] = {"hidden": (16, 16), "head_hidden": (8,), "epochs": 3, "random_state": 0}
@@ -269,24 +271,45 @@ def test_complements_teach_only_their_own_head(graphs: GraphSet) -> None:
 
 def test_the_rationale_is_the_share_of_edges_with_the_highest_scores() -> None:
     graphs = ragged()
-    batch = graphs.batch()
-    scores = torch.randn(batch.adj.shape, generator=torch.Generator().manual_seed(0)).triu(1)
-    scores = scores + scores.transpose(1, 2)
-    chosen = top_edges(scores, batch.edge_mask, 0.3)
-    assert torch.equal(chosen, chosen.transpose(1, 2)) and not (chosen & ~batch.edge_mask).any()
-    assert (chosen.sum((1, 2)) // 2).tolist() == [math.ceil(0.3 * e) for e in graphs.n_edges]
+    present = edge_positions(graphs.batch().adj) > 0
+    scores = torch.randn(present.shape, generator=torch.Generator().manual_seed(0))
+    chosen = top_edges(scores, present, 0.3)
+    assert not (chosen & ~present).any()
+    assert chosen.sum(1).tolist() == [math.ceil(0.3 * e) for e in graphs.n_edges]
     for i in range(len(graphs)):
-        left = batch.edge_mask[i] & ~chosen[i]
+        left = present[i] & ~chosen[i]
         assert scores[i][chosen[i]].min() > scores[i][left].max()
-    ties = top_edges(torch.zeros_like(scores), batch.edge_mask, 0.3)
-    assert torch.equal(ties, batch.edge_mask)
+    ties = top_edges(torch.zeros_like(scores), present, 0.3)
+    assert torch.equal(ties, present)
+
+
+def test_the_positions_of_edges_are_those_of_the_upper_triangle() -> None:
+    graphs = ragged()
+    adj = graphs.batch().adj
+    positions = edge_positions(adj)
+    assert positions.shape[1] == max(graphs.n_edges)
+    for matrix, found, n_edges in zip(adj, positions, graphs.n_edges, strict=True):
+        upper = matrix.triu(1).flatten().nonzero()[:, 0]
+        assert found[:n_edges].tolist() == upper.tolist() and not found[n_edges:].any()
+
+
+def test_the_rationale_of_a_graph_is_a_symmetric_share_of_its_edges() -> None:
+    graphs = ragged()
+    batch = graphs.batch()
+    torch.manual_seed(0)
+    network = DIR(3, 2, hidden=(8,), scorer_hidden=(8,), ratio=0.3).eval()
+    out = network(batch)
+    for matrix in (out.rationale, out.edge_weights):
+        assert torch.equal(matrix, matrix.transpose(1, 2)) and not matrix[~batch.edge_mask].any()
+    assert (out.edge_weights[batch.edge_mask] > 0).all()
+    assert (out.rationale.sum((1, 2)) / 2 >= torch.tensor([math.ceil(0.3 * e) for e in graphs.n_edges])).all()
 
 
 def test_a_graph_without_edges_has_no_rationale() -> None:
     adj = torch.zeros(2, 3, 3)
     adj[1, 0, 1] = adj[1, 1, 0] = 1
-    chosen = top_edges(torch.randn(2, 3, 3), adj != 0, 0.5)
-    assert chosen.sum((1, 2)).tolist() == [0, 2]
+    present = edge_positions(adj) > 0
+    assert top_edges(torch.randn(present.shape), present, 0.5).sum(1).tolist() == [0, 1]
     graphs = GraphSet.from_arrays([*np.zeros((2, 3, 3)), *np.ones((4, 3, 3))], y=[0, 0, 1, 1, 0, 1])
     for make in MAKE.values():
         model = make(epochs=1).fit(graphs)
@@ -294,16 +317,17 @@ def test_a_graph_without_edges_has_no_rationale() -> None:
         assert [len(w) for w in model.explain(graphs).edge_weights] == [0, 0, 3, 3, 3, 3]
 
 
-def test_edge_scores_are_symmetric_and_on_edges_only() -> None:
+def test_edge_scores_do_not_depend_on_the_order_of_nodes() -> None:
     torch.manual_seed(0)
     batch = ragged().batch()
-    logits = EdgeScorer(3, 8)(batch.x, batch.edge_mask)
-    assert torch.equal(logits, logits.transpose(1, 2)) and not logits[~batch.edge_mask].any()
-    order = torch.randperm(batch.adj.shape[1])
-    torch.manual_seed(0)
-    moved = EdgeScorer(3, 8)
-    permuted = moved(batch.x[:, order], batch.edge_mask[:, order][:, :, order])
-    torch.testing.assert_close(permuted, logits[:, order][:, :, order])
+    scorer, edges = EdgeScorer(3, 8), edge_positions(batch.adj)
+    logits, n = scorer(batch.x, edges), batch.adj.shape[1]
+    there, back = edges // n, edges % n
+    torch.testing.assert_close(scorer(batch.x, back * n + there), logits)
+    order = torch.randperm(n)
+    place = order.argsort()
+    permuted = scorer(batch.x[:, order], place[there] * n + place[back])
+    torch.testing.assert_close(permuted, logits)
 
 
 # ----------------------------------------------------------------------- both
@@ -337,25 +361,15 @@ def test_relabelling_nodes_permutes_the_explanation(make: Callable[..., Explaini
 
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE.keys())
 def test_a_killed_fit_goes_on_to_the_same_numbers(
-    tmp_path: Path,
-    graphs: GraphSet,
-    make: Callable[..., ExplainingClassifier],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, graphs: GraphSet, make: Callable[..., ExplainingClassifier], stop: Stop
 ) -> None:
     whole = make(epochs=4).fit(graphs)
-    original, done = training._train_epoch, []
-
-    def killed(*args: Any, **kwargs: Any) -> dict[str, float]:
-        if len(done) == 2:
-            raise SystemExit
-        done.append(1)
-        return original(*args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "_train_epoch", killed)
-        with pytest.raises(SystemExit):
-            make(epochs=4, checkpoint=tmp_path / "fit.ckpt").fit(graphs)
+    stop(2)
+    with pytest.raises(SystemExit):
+        make(epochs=4, checkpoint=tmp_path / "fit.ckpt").fit(graphs)
+    counter = stop(None)
     resumed = make(epochs=4, checkpoint=tmp_path / "fit.ckpt").fit(graphs)
+    assert counter.finished == 2
     np.testing.assert_array_equal(resumed.predict_proba(graphs), whole.predict_proba(graphs))
     np.testing.assert_array_equal(resumed.history_["loss"], whole.history_["loss"])
 
