@@ -81,10 +81,14 @@ CHANGES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "progress a list": lambda p, m, t: m.update(progress="[]"),
     "best weights of another network": lambda p, m, t: t.update({"best.x": torch.zeros(1)}),
     "moments of another shape": lambda p, m, t: t.update(
-        {k: v[None] for k, v in t.items() if k.startswith("optimiser.0.exp")}
+        {k: v[None] for k, v in t.items() if k.startswith("mean.")}
     ),
-    "moments of nobody": lambda p, m, t: t.update({"optimiser.999.step": torch.zeros(1)}),
-    "moments incomplete": lambda p, m, t: t.pop("optimiser.0.exp_avg"),
+    "moments of nobody": lambda p, m, t: t.update({"square.nobody": torch.zeros(1)}),
+    "moments incomplete": lambda p, m, t: t.pop(next(k for k in t if k.startswith("mean."))),
+    "moments of one kind": lambda p, m, t: [t.pop(k) for k in list(t) if k.startswith("square.")],
+    "more epochs than there are": lambda p, m, t: p.update(
+        epoch=EPOCHS + 1, history=p["history"] + 2 * p["history"][-1:]
+    ),
 }
 
 
@@ -253,7 +257,8 @@ def test_a_key_of_thousands_of_dots_is_refused_at_once() -> None:
 
 def test_a_history_holds_no_number_that_a_table_cannot() -> None:
     row = dict.fromkeys(ROW, 0.5) | {"stage": "classification", "epoch": 1}
-    content = {"epoch": 1, "steps": 1, "best_epoch": 1, "best_score": [0.5, 0.5], "history": [row]}
+    content = {"epoch": 1, "steps": 1, "adam_steps": 1, "best_epoch": 1, "best_score": [0.5, 0.5]}
+    content["history"] = [row]
     assert _progress(json.dumps(content)) == content
     content["history"] = [row | {"loss": 10**400}]
     with pytest.raises(ValueError, match="history is not one of a training"):

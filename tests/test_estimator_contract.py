@@ -29,7 +29,7 @@ from cignn.estimators import ESTIMATORS, GraphClassifier, Method, NeuralGraphCla
 from cignn.estimators.settings import training_settings
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch
-from cignn.nn import GraphOutput, SingleModel
+from cignn.nn import GraphOutput, Noise, SingleModel
 
 pytestmark = pytest.mark.medium
 
@@ -89,11 +89,12 @@ class DummyClassifier(NeuralGraphClassifier):
     def _stages(self, settings: dict[str, Any], network: nn.Module) -> list[Stage]:
         assert isinstance(network, Linear)
 
-        def losses(batch: GraphBatch, epoch: int) -> dict[str, Tensor]:
+        def losses(batch: GraphBatch, noise: Noise) -> dict[str, Tensor]:
             return {"classification": network.cross_entropy(network(batch).logits, batch)}
 
         parameters = list(network.parameters())
-        return [Stage("classification", settings["epochs"], parameters, losses, {"classification": 1.0}, 0)]
+        weights = {"classification": 1.0}
+        return [Stage("classification", settings["epochs"], parameters, losses, weights, choose_from=0)]
 
 
 @pytest.fixture(autouse=True)

@@ -22,8 +22,10 @@ from sklearn.preprocessing import FunctionTransformer
 
 from cignn import CIGNNClassifier, CIGNNSettings, GraphSet
 from cignn.datasets import make_ba2motifs, make_cohort, make_spurious_motifs
-from cignn.estimators import PRESETS, make_estimator, training
+from cignn.estimators import PRESETS, make_estimator
+from cignn.estimators.network_stack import WARM_UP, NetworkStack
 from cignn.estimators.subjects import folds, set_aside
+from cignn.estimators.training import TrainingLoop
 from examples import ci_gnn, random_matrix, tiny
 
 QUICK: dict[str, Any] = {"learning_rate": 0.02, "ema_decay": 0.0, "dropout": 0.0, "epochs": 10}
@@ -571,18 +573,18 @@ def test_the_paper_preset_is_the_paper(graphs: GraphSet) -> None:
 def moved(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     """Which parts of the network had their parameters changed in which stage."""
     changed: dict[str, set[str]] = {}
-    train_epoch = training._train_epoch
+    train_epoch = TrainingLoop._train_epoch
 
-    def spy(network: torch.nn.Module, *rest: Any) -> dict[str, float]:
-        stage = next(part for part in rest if isinstance(part, training.Stage))
-        before = {name: value.detach().clone() for name, value in network.named_parameters()}
-        means = train_epoch(network, *rest)
-        now = dict(network.named_parameters())
-        parts = {name.split(".")[0] for name in now if not torch.equal(now[name], before[name])}
-        changed.setdefault(stage.name, set()).update(parts)
+    def spy(loop: TrainingLoop, *rest: Any) -> list[dict[str, float]]:
+        before = {name: value.clone() for name, value in loop.stack.tensors().items()}
+        means = train_epoch(loop, *rest)
+        now = loop.stack.tensors()
+        names = [name for name, _ in loop.network.named_parameters()]
+        parts = {name.split(".")[0] for name in names if not torch.equal(now[name], before[name])}
+        changed.setdefault(loop.stages[0].name, set()).update(parts)
         return means
 
-    monkeypatch.setattr(training, "_train_epoch", spy)
+    monkeypatch.setattr(TrainingLoop, "_train_epoch", spy)
     return changed
 
 
@@ -619,13 +621,14 @@ def test_a_frozen_encoder_stands_still_with_its_batch_statistics(
     graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, encoder: str, ema_decay: float
 ) -> None:
     states: list[dict[str, torch.Tensor]] = []
-    evaluate = training.evaluate
+    evaluate = TrainingLoop._evaluate
 
-    def spy(network: torch.nn.Module, *rest: Any) -> dict[str, float]:
-        states.append({name: value.clone() for name, value in network.encoder.state_dict().items()})
-        return evaluate(network, *rest)
+    def spy(loop: TrainingLoop) -> list[dict[str, float]]:
+        state = loop.stack.state_of(0, average=True)
+        states.append({k.removeprefix("encoder."): v for k, v in state.items() if k.startswith("encoder.")})
+        return evaluate(loop)
 
-    monkeypatch.setattr(training, "evaluate", spy)
+    monkeypatch.setattr(TrainingLoop, "_evaluate", spy)
     settings = {"generative_epochs": 2, "epochs": 5, "encoder": encoder, "ema_decay": ema_decay}
     network = tiny(preset="paper", **settings).fit(graphs).network_
     for state in [*states[2:], network.encoder.state_dict()]:
@@ -955,13 +958,13 @@ def test_a_training_that_diverges_says_so(graphs: GraphSet) -> None:
 
 def spoil_validation(monkeypatch: pytest.MonkeyPatch, bad: set[int]) -> None:
     """Let the validation loss of the epochs in ``bad`` be NaN, as that of a network with a NaN inside is."""
-    evaluate, calls = training.evaluate, iter(range(1, 1000))
+    evaluate, calls = TrainingLoop._evaluate, iter(range(1, 1000))
 
-    def spy(*args: Any) -> dict[str, float]:
-        scores = evaluate(*args)
-        return scores | ({"accuracy": 1.0, "loss": math.nan} if next(calls) in bad else {})
+    def spy(loop: TrainingLoop) -> list[dict[str, float]]:
+        spoilt = {"accuracy": 1.0, "loss": math.nan} if next(calls) in bad else {}
+        return [scores | spoilt for scores in evaluate(loop)]
 
-    monkeypatch.setattr(training, "evaluate", spy)
+    monkeypatch.setattr(TrainingLoop, "_evaluate", spy)
 
 
 @pytest.mark.parametrize("name", ["ci-gnn", "sib", "dir", "gin"])
@@ -970,8 +973,9 @@ def test_an_epoch_without_a_validation_loss_is_never_kept(
 ) -> None:
     more = {"keep_anneal": 0.0} if name == "ci-gnn" else {}
     model = make_estimator(name, epochs=3, random_state=0, device="cpu", **more)
-    spoil_validation(monkeypatch, {1, 3})
-    model.fit(graphs)
+    with monkeypatch.context() as patch:
+        spoil_validation(patch, {1, 3})
+        model.fit(graphs)
     assert model.best_epoch_ == 2
     assert "not finite in 2 of 3 epochs, first in epoch 1; these were not kept; lower" in caplog.text
     spoil_validation(monkeypatch, {1, 2, 3})
@@ -1032,35 +1036,25 @@ def test_the_weights_kept_are_the_running_average(
     graphs: GraphSet, monkeypatch: pytest.MonkeyPatch, ema_decay: float
 ) -> None:
     states: list[dict[str, torch.Tensor]] = []
-    gradient_step, follow = training.gradient_step, training.RunningAverage
+    step = NetworkStack.step
 
-    def remember(network: torch.nn.Module) -> Any:
-        states.append({name: value.detach().clone() for name, value in network.state_dict().items()})
-        networks.append(network)
-        return follow(network)
+    def spy(stack: NetworkStack, *args: Any, **rates: Any) -> None:
+        if not states:
+            states.append(stack.state_of(0))
+        step(stack, *args, **rates)
+        states.append(stack.state_of(0))
 
-    def step(*args: Any) -> Any:
-        losses = gradient_step(*args)
-        states.append({name: value.detach().clone() for name, value in networks[0].state_dict().items()})
-        return losses
-
-    networks: list[torch.nn.Module] = []
-    monkeypatch.setattr(training, "RunningAverage", remember)
-    monkeypatch.setattr(training, "gradient_step", step)
+    monkeypatch.setattr(NetworkStack, "step", spy)
     model = tiny(epochs=1, ema_decay=ema_decay, batch_size=3).fit(graphs)
     assert len(states) == 1 + 18
     expected = states[0]
     for number, state in enumerate(states[1:], 1):
-        share = min(ema_decay, number / (number + training.WARM_UP))
-        expected = {
-            name: share * value + (1 - share) * state[name] if value.is_floating_point() else state[name]
-            for name, value in expected.items()
-        }
+        share = min(ema_decay, number / (number + WARM_UP))
+        expected = {name: share * value + (1 - share) * state[name] for name, value in expected.items()}
     for name, value in model.network_.state_dict().items():
         torch.testing.assert_close(value, expected[name])
-    last = torch.cat([v.flatten() for v in states[-1].values() if v.is_floating_point()])
-    kept = torch.cat([v.flatten() for v in model.network_.state_dict().values() if v.is_floating_point()])
-    assert torch.equal(last, kept) == (ema_decay == 0)
+    kept = model.network_.state_dict()
+    assert all(torch.equal(kept[name], v) for name, v in states[-1].items()) == (ema_decay == 0)
 
 
 @pytest.mark.parametrize("name", ["ci-gnn", "sib", "dir", "gin"])
@@ -1073,13 +1067,14 @@ def test_by_default_what_is_kept_is_an_average(graphs: GraphSet, name: str) -> N
 
 
 def test_every_member_has_validation_graphs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluate, held = training.evaluate, []
+    evaluate, held = TrainingLoop._evaluate, []
 
-    def spy(network: torch.nn.Module, data: training.Data, *rest: Any) -> dict[str, float]:
-        held.append(frozenset(data.graphs.meta["number"].tolist()))
-        return evaluate(network, data, *rest)
+    def spy(loop: TrainingLoop) -> list[dict[str, float]]:
+        for data in (one.validation for one in loop.members):
+            held.append(frozenset(data.graphs.meta["number"].to_numpy()[data.rows].tolist()))
+        return evaluate(loop)
 
-    monkeypatch.setattr(training, "evaluate", spy)
+    monkeypatch.setattr(TrainingLoop, "_evaluate", spy)
     graphs = numbered(easy_graphs(np.arange(60) % 2))
     tiny(n_estimators=3, epochs=1, validation_fraction=0.2).fit(graphs)
     assert len(held) == len(set(held)) == 3
@@ -1090,17 +1085,12 @@ def test_every_member_has_validation_graphs_of_its_own(monkeypatch: pytest.Monke
 
 def total_loss(graphs: GraphSet, **more: Any) -> dict[str, float]:
     """What one step of the second stage sums up, in a network whose predictions explain all of the labels."""
-    model = tiny(**more)
-    settings = model._settings(graphs)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        network = model._build(settings, graphs.n_features, 2)
-        network.label_entropy.fill_(100.0)
-        stage = model._stages(settings, network)[1]
-        optimiser = training.make_optimiser(stage, 1e-3, 0.0)
-        training.train_mode(network, stage)
-        losses = training.gradient_step(stage, 0, graphs.batch(np.arange(20), graphs.y), optimiser)
-    return {name: value.item() for name, value in losses.items()}
+    one = tiny(**more, batch_size=20)._plan(graphs[:20], None, graphs[20:]).trainings[0]
+    one.network.label_entropy.fill_(100.0)
+    loop = TrainingLoop([one], None)
+    loop.begin(1)
+    (losses,) = loop._train_epoch(0, 0)
+    return losses
 
 
 def test_the_rest_counts_by_its_weight(graphs: GraphSet) -> None:

@@ -17,7 +17,7 @@ from cignn._checks import DataError, choice, jobs, number, shown, whole, widths
 from cignn._random import as_random_state
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, RoiSeries
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.estimators import base, make_estimator
+from cignn.estimators import make_estimator, stacks
 from cignn.estimators.registry import ESTIMATORS
 from cignn.evaluation import (
     Holdout,
@@ -79,7 +79,7 @@ def test_wrong_parameters_of_classifiers_are_refused_by_name(
     def begin(*_: Any, **__: Any) -> None:
         raise TrainingBeganError
 
-    monkeypatch.setattr(base, "train", begin)
+    monkeypatch.setattr(stacks, "train", begin)
     method = ESTIMATORS[name]
     quick = {"n_estimators": 2} if name == "random-forest" else {}
     n_refused = 0

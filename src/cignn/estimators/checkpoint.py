@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,8 +94,11 @@ class Checkpoint:
         except OSError as error:
             warnings.warn(f"{error} The training goes on without it.", stacklevel=2)
 
-    def load(self, network: nn.Module) -> Saved | None:
-        """Read the checkpoint of a network back; None when there is none."""
+    def load(self, network: nn.Module, trained: Callable[[int], set[str]]) -> Saved | None:
+        """Read the checkpoint of a network back; None when there is none.
+
+        trained : ``trained(epoch)`` returns the names of the parameters that an epoch trains.
+        """
         if not self.path.exists():
             return None
         metadata, tensors = _read(self.path)
@@ -110,6 +113,8 @@ class Checkpoint:
             parts = {part: _under(tensors, f"{part}.") for part in PARTS}
             for part, values in parts.items():
                 _check_part(part, values, wanted)
+            if not parts["mean"].keys() == parts["square"].keys() == trained(max(progress["epoch"] - 1, 0)):
+                raise ValueError("its moments are not those of the parameters in training")
             device = next(network.parameters()).device
             state = State(
                 progress["epoch"],

@@ -56,17 +56,26 @@ def fit_together(fits: Sequence[Fit], *, networks: int | str = "auto") -> list[E
         except Exception as error:
             plans.append(error)
     with one_thread(), training_progress(max((fit.estimator.verbose for fit in fits), default=0)) as progress:
-        for kind in _kinds(plan for plan in plans if not isinstance(plan, Exception)):
-            _train_kind(kind, networks, progress)
-    return [_accept(fit.estimator, plan) for fit, plan in zip(fits, plans, strict=True)]
+        kinds = _kinds(plan for plan in plans if not isinstance(plan, Exception))
+        for kind in kinds:
+            if any(one.state.interrupted for others in kinds for one in others):
+                for one in kind:
+                    one.error = KeyboardInterrupt()
+            else:
+                _train_kind(kind, networks, progress)
+    failures = [_accept(fit.estimator, plan) for fit, plan in zip(fits, plans, strict=True)]
+    for failure in failures:
+        if isinstance(failure, KeyboardInterrupt):
+            raise failure
+    return failures  # type: ignore[return-value]
 
 
-def _accept(estimator: NeuralGraphClassifier, plan: Plan | Exception) -> Exception | None:
+def _accept(estimator: NeuralGraphClassifier, plan: Plan | Exception) -> BaseException | None:
     try:
         if isinstance(plan, Exception):
             return plan
         estimator._accept(plan)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         return error
     return None
 

@@ -129,6 +129,15 @@ class Training:
         """Number of epochs of all stages."""
         return sum(stage.epochs for stage in self.stages)
 
+    def load(self) -> Saved | None:
+        """Read the checkpoint, where there is one."""
+        names = {id(parameter): name for name, parameter in self.network.named_parameters()}
+
+        def trained(position: int) -> set[str]:
+            return {names[id(parameter)] for parameter in self.stages[self.stage_at(position)[0]].parameters}
+
+        return None if self.checkpoint is None else self.checkpoint.load(self.network, trained)
+
 
 Progress = Callable[[list[Training]], None]  # called after every epoch with the networks in training
 
@@ -142,15 +151,27 @@ def train(trainings: Sequence[Training], progress: Progress | None = None) -> No
     train stays as it is. Ctrl-C ends the training and keeps the best weights so far.
     """
     keep_memory()
-    saved = {id(one): one.checkpoint.load(one.network) for one in trainings if one.checkpoint is not None}
-    for one in trainings:
-        if saved.get(id(one)) is not None:
-            one.state = saved[id(one)].state
+    saved: dict[int, Saved | None] = {}
     groups: dict[int, list[Training]] = {}
-    for one in trainings:  # checkpoints may be of different epochs
-        groups.setdefault(one.state.epoch, []).append(one)
+    for one in trainings:
+        try:
+            saved[id(one)] = found = one.load()
+        except ValueError as error:
+            one.error = error
+            continue
+        one.state = one.state if found is None else found.state
+        groups.setdefault(one.state.epoch, []).append(one)  # checkpoints may be of different epochs
     for same in groups.values():
-        TrainingLoop(same, progress).run([saved.get(id(one)) for one in same])
+        if any(one.state.interrupted for one in trainings):  # Ctrl-C is meant for all
+            for one in same:
+                _interrupt(one, KeyboardInterrupt())
+        else:
+            TrainingLoop(same, progress).run([saved[id(one)] for one in same])
+    for one in trainings:
+        one.error = one.error or _check_validation(one)
+        if one.state.best_weights:
+            one.network.load_state_dict(one.state.best_weights)
+        one.network.eval()
 
 
 class TrainingLoop:
@@ -174,19 +195,13 @@ class TrainingLoop:
         self.capture = self.device.type == "cuda" and self.feed.resident
 
     def run(self, saved: Sequence[Saved | None]) -> None:
-        """Train to the end, or to Ctrl-C, and give every network the weights that were kept."""
-        everyone = list(self.members)
+        """Train to the end, or to Ctrl-C."""
         try:
             self._train(saved)
         except KeyboardInterrupt as interrupt:
             for one, done in zip(self.members, self.done, strict=True):
                 if not done:
                     _interrupt(one, interrupt)
-        for one in everyone:
-            one.error = one.error or _check_validation(one)
-            if one.state.best_weights:
-                one.network.load_state_dict(one.state.best_weights)
-            one.network.eval()
 
     def _train(self, saved: Sequence[Saved | None]) -> None:
         first, last = self.members[0].state.epoch, self.members[0].epochs

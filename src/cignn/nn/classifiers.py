@@ -175,7 +175,7 @@ class GraphNetwork(SubgraphClassifier):
         self.readout = READOUTS[readout]
         widths = [sizes[-1], *head, n_classes]
         self.head = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.dropout = dropout
+        self.dropout = _share(dropout)
 
     def edge_values(self, matrix: Tensor) -> Tensor:
         """Return the matrix itself."""
@@ -233,7 +233,7 @@ class EdgeNetwork(SubgraphClassifier):
         row, column = torch.triu_indices(n_nodes, n_nodes, 1)
         widths = [len(row), *hidden, n_classes]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.dropout = dropout
+        self.dropout = _share(dropout)
         self.register_buffer("edge_centre", torch.zeros(n_nodes, n_nodes))
         self.register_buffer("edge_scale", torch.ones(n_nodes, n_nodes))
         self.register_buffer("upper", row * n_nodes + column, persistent=False)
@@ -262,6 +262,13 @@ class EdgeNetwork(SubgraphClassifier):
     ) -> Tensor:
         """Return class logits (b, n_classes); edges : (b, n_pairs). Node features are not read."""
         return _mlp(self.layers, edges, self.dropout if self.training else 0.0, noise)
+
+
+def _share(dropout: float) -> float:
+    """Return the dropout; refuses what is no share."""
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must lie in [0, 1), got {dropout}.")
+    return dropout
 
 
 def _mlp(layers: nn.ModuleList, h: Tensor, probability: float, noise: Noise | None) -> Tensor:

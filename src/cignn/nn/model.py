@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, Protocol
@@ -209,14 +209,14 @@ class SingleModel(GraphModel):
         density, layers = self._reader()
         if density is not None:
             batch = replace(batch, strongest=strongest_edges(batch.adj, density, batch.padding))
-        if isinstance(layers[0], GINLayer):
+        if len(layers) and isinstance(layers[0], GINLayer):
             adj = batch.adj if batch.strongest is None else batch.strongest
             batch = replace(batch, sums=adj @ batch.x)
         return batch
 
-    def _reader(self) -> tuple[float | None, nn.ModuleList]:
-        """The share of edges read, and the layers that read them."""
-        return self.density, self.classifier.layers  # type: ignore[union-attr, return-value]
+    def _reader(self) -> tuple[float | None, Sequence[nn.Module]]:
+        """The share of edges read, and the layers that read them, where the network tells."""
+        return self.density, getattr(getattr(self, "classifier", None), "layers", ())
 
     def sums(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor | None:
         """Return the sums of neighbours' features, where the batch has them and no edge is weighted anew.
