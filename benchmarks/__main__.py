@@ -20,6 +20,7 @@ from benchmarks import (
     information,
     runner,
     scaling,
+    size,
     training_step,
 )
 from benchmarks.timing import Quartiles, Row
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "connectome": connectome.measure,
     "fitting": fitting.measure,
     "runner": runner.measure,
+    "size": size.measure,
 }
 
 
@@ -82,9 +84,10 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 def as_text(row: Row) -> str:
     """Return a row as lines of text: what, the times, the ratio and its target."""
-    width = max(len(name) for name in [row.kind, *row.times])
+    width = max(len(name) for name in [row.kind, *row.times, *row.notes])
     lines = [row.what]
     lines += [f"  {name:<{width}}  {_milliseconds(time)}" for name, time in row.times.items()]
+    lines += [f"  {name:<{width}}  {note}" for name, note in row.notes.items()]
     verdict = {None: "", True: ", met", False: ", missed"}[row.met]
     low, median, high = (f"{value:.3g}" for value in (row.figure.low, row.figure.median, row.figure.high))
     target = f"  (target {row.target}{verdict})" if row.target else ""

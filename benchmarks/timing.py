@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class Row:
     target: str = ""
     met: bool | None = None
     kind: str = "ratio"
+    notes: dict[str, str] = field(default_factory=dict)  # further lines, by their names
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as plain data."""

@@ -39,8 +39,8 @@ MUTANTS = [
     Mutant(
         "rounding counts as eigenvalues",
         "information/power_trace.py",
-        "absent = values <= _ROUNDINGS",
-        "absent = values <= 0 * _ROUNDINGS",
+        "absent = ratios <= _ROUNDINGS",
+        "absent = ratios <= 0 * _ROUNDINGS",
         "information",
     ),
     Mutant(
@@ -53,7 +53,7 @@ MUTANTS = [
     Mutant(
         "a spectrum that is not finite has a gradient",
         "information/power_trace.py",
-        "slope = slope.masked_fill(~known[..., None, None], 0.0)",
+        "slope = slope.masked_fill(unknown[..., None, None], 0.0)",
         "slope = slope.clone()",
         "information",
     ),

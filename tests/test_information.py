@@ -564,12 +564,12 @@ def test_what_is_not_finite_has_no_value_and_no_gradient(request, order, without
 
 
 def test_a_matrix_without_a_trace_has_no_entropy():
-    gram = torch.stack([torch.zeros(3, 3), -torch.eye(3), torch.eye(3)]).requires_grad_()
+    gram = torch.stack([torch.zeros(3, 3), torch.eye(3)]).requires_grad_()
     for order in ORDERS:
         entropy = renyi_entropy(gram, order)
         (gradient,) = torch.autograd.grad(entropy.sum(), gram)
-        assert entropy.isnan().tolist() == [True, True, False]
-        assert torch.equal(gradient[:2], torch.zeros(2, 3, 3)) and gradient.isfinite().all()
+        assert entropy.isnan().tolist() == [True, False]
+        assert torch.equal(gradient[0], torch.zeros(3, 3)) and gradient.isfinite().all()
 
 
 # Without eigenvalues
@@ -578,7 +578,7 @@ def test_a_matrix_without_a_trace_has_no_entropy():
 @pytest.fixture
 def no_eigenvalues(monkeypatch):
     """The way of CUDA tensors at orders above 1, on the CPU."""
-    monkeypatch.setattr(power_trace, "_without_eigenvalues", lambda density, order: 1 < order <= 64)
+    monkeypatch.setattr(power_trace, "_without_eigenvalues", lambda matrices, order: 1 < order <= 64)
 
 
 def singular_and_regular_samples(n: int) -> list[Tensor]:

@@ -140,9 +140,14 @@ def format_of(path: Path, format: str = "auto") -> str:
 
 
 def arrays_in(path: Path) -> set[str]:
-    """Return the names of the arrays of an .npz file; none where it is no such file."""
+    """Return the names of the arrays of an .npz file or a folder; none where it is no such thing."""
     import zipfile
 
+    if path.is_dir():
+        from cignn._array_folders import array_names
+        from cignn.datasets.cohort_arrays import holds_arrays
+
+        return set(array_names(path)) if holds_arrays(path) else set()
     if path.suffix != ".npz" or not zipfile.is_zipfile(path):
         return set()
     with zipfile.ZipFile(path) as file:
@@ -158,10 +163,11 @@ def _label(path: Path, label: str | None, options: Mapping[str, Any]) -> str | N
     """The column of the labels where there is one."""
     from cignn.datasets.participants import participants_table
 
-    if label is None or (label == "label" and path.is_file()):
+    arrays = arrays_in(path)
+    if label is None or (label == "label" and (arrays or path.is_file())):
         return label
-    if path.is_file():
-        return label if label in arrays_in(path) else None
+    if arrays or path.is_file():
+        return label if label in arrays else None
     try:
         table, _ = participants_table(options.get("participants"), [path])
     except (OSError, ValueError):

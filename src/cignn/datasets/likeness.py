@@ -18,7 +18,7 @@ NEAR_IDENTICAL = 0.7
 SAME = 0.999  # of connectivity as it is: copies, whatever else holds
 BROAD = 10  # leading patterns taken off before subjects are compared: motion and site make strangers alike
 SHORTEST = 3  # time points: two always correlate fully
-LARGEST = 2**32  # bytes of memory for the comparison of subjects whose data are on disk
+LARGEST = 2**30  # bytes of memory for the comparison of subjects whose data are on disk
 FEWEST_SUBJECTS, FEWEST_ROIS = 20, 10  # below, the cohort's own mean and chance decide who is alike
 
 

@@ -1,17 +1,16 @@
-"""log tr Aᵒ of density matrices A (symmetric, positive semi-definite, trace 1), for any positive order o.
+"""log tr Aᵒ of matrices A = M / tr M, M symmetric and positive semi-definite, for any positive order o.
 
-Three ways, all batched over leading dimensions:
+Two ways, both batched over leading dimensions:
 
-- order 2: the Frobenius norm;
 - on the CPU, and for orders below 1: eigenvalues;
 - on CUDA, for orders above 1: tr(A Aᵒ⁻¹), with Aᵒ⁻¹ from integer powers and a sum of shifted inverses,
   λᶠ ≈ c + dλ + Σₖ wₖ / (λ + tₖ). Eigenvalue solvers make the host wait, inverses do not, so that a training
-  step can be captured in a CUDA graph. It is also the way out where a solver does not converge.
+  step can be captured in a CUDA graph. It is also the way out where a solver does not converge, and at order
+  2, where nothing needs to be inverted, the way everywhere.
 
-The sum of inverses errs by less than 1e-6 bits of entropy for up to 128 samples; it needs matrices whose
+The sum of inverses errs by less than 1e-6 bits of entropy for up to 128 samples; it needs matrices A whose
 eigenvalues are above -5e-8, others give NaN. Value and gradient are computed together, outside of autograd:
-no temporaries are kept, what is not finite is taken out of both, and there are no second derivatives (except
-at order 2).
+no temporaries are kept, what is not finite is taken out of both, and there are no second derivatives.
 """
 
 from __future__ import annotations
@@ -35,51 +34,49 @@ _MOST_SAMPLES = 128
 _LARGEST_ORDER = 64
 
 
-def log_power_trace(density: Tensor, order: float) -> Tensor:
+def log_power_trace(matrices: Tensor, order: float) -> Tensor:
     """log tr Aᵒ, (..., n, n) -> (...,); NaN without a gradient where it cannot be computed."""
-    if order == 2:
-        return density.square().sum((-2, -1)).log()
-    constant = density.detach()
+    constant = matrices.detach()
     value, slope = _value_and_slope(constant, order)
-    known = value.isfinite() & slope.isfinite().all(-1).all(-1)
-    slope = slope.masked_fill(~known[..., None, None], 0.0)
-    return torch.where(known, value, torch.nan) + (slope * (density - constant)).sum((-2, -1))
+    unknown = ~(value.abs() < math.inf)
+    slope = slope.masked_fill(unknown[..., None, None], 0.0)
+    return value.masked_fill(unknown, torch.nan) + (slope * (matrices - constant)).sum((-2, -1))
 
 
-def _value_and_slope(density: Tensor, order: float) -> tuple[Tensor, Tensor]:
-    """log tr Aᵒ and its gradient, (...,) and (..., n, n)."""
-    if _without_eigenvalues(density, order):
-        return _from_power(density, order)
+def _value_and_slope(matrices: Tensor, order: float) -> tuple[Tensor, Tensor]:
+    """log tr Aᵒ and its gradient with respect to M, (...,) and (..., n, n)."""
+    if _without_eigenvalues(matrices, order):
+        return _from_power(matrices, order)
     try:
-        values, vectors = torch.linalg.eigh(density)
+        values, vectors = torch.linalg.eigh(matrices)
     except torch.linalg.LinAlgError:
         if 1 < order <= _LARGEST_ORDER:
-            return _from_power(density, order)
-        solved = [_stubborn_eigh(matrix) for matrix in density.reshape(-1, *density.shape[-2:])]
-        values = torch.stack([values for values, _ in solved]).view(density.shape[:-1])
-        vectors = torch.stack([vectors for _, vectors in solved]).view(density.shape)
+            return _from_power(matrices, order)
+        solved = [_stubborn_eigh(matrix) for matrix in matrices.reshape(-1, *matrices.shape[-2:])]
+        values = torch.stack([values for values, _ in solved]).view(matrices.shape[:-1])
+        vectors = torch.stack([vectors for _, vectors in solved]).view(matrices.shape)
     return _from_eigenvalues(values, vectors, order)
 
 
-def _without_eigenvalues(density: Tensor, order: float) -> bool:
+def _without_eigenvalues(matrices: Tensor, order: float) -> bool:
     """Whether to take the way that never makes the host wait for the device."""
-    return density.is_cuda and 1 < order <= _LARGEST_ORDER
+    return order == 2 or (matrices.is_cuda and 1 < order <= _LARGEST_ORDER)
 
 
 def _from_eigenvalues(values: Tensor, vectors: Tensor, order: float) -> tuple[Tensor, Tensor]:
     """log Σ λᵒ - o log Σ λ of ascending spectra (..., n), and V diag(its derivative) Vᵀ.
 
-    What is rounding, often negative, adds nothing at any order and gets no gradient; subtracting o log Σ λ
-    keeps the entropy between 0 and log2 n whatever was left out.
+    What is rounding, often negative, adds nothing at any order and gets no gradient. It is left out of both
+    sums, which keeps the entropy between 0 and log2 n.
     """
     largest = values[..., -1:]
-    absent = values <= _ROUNDINGS * values.shape[-1] * torch.finfo(values.dtype).eps * largest
-    # Relative to the largest no sum underflows.
-    ratios = (values / largest).masked_fill(absent, 0.0)
+    ratios = values / largest  # so that no power underflows
+    absent = ratios <= _ROUNDINGS * values.shape[-1] * torch.finfo(values.dtype).eps
+    ratios = ratios.masked_fill(absent, 0.0)
     powers = ratios.pow(order - 1).masked_fill(absent, 0.0)
     power_sum, ratio_sum = (ratios * powers).sum(-1, keepdim=True), ratios.sum(-1, keepdim=True)
     value = power_sum.log() - order * ratio_sum.log()
-    derivative = order / largest * (powers / power_sum - 1 / ratio_sum).masked_fill(absent, 0.0)
+    derivative = (powers / power_sum - 1 / ratio_sum).masked_fill(absent, 0.0) * (order / largest)
     return value.squeeze(-1), (vectors * derivative.unsqueeze(-2)) @ vectors.mT
 
 
@@ -93,11 +90,14 @@ def _stubborn_eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     return values.to(matrix.device), vectors.to(matrix.device)
 
 
-def _from_power(density: Tensor, order: float) -> tuple[Tensor, Tensor]:
-    """The same without eigenvalues: log tr(A Aᵒ⁻¹) and o Aᵒ⁻¹ / tr Aᵒ."""
+def _from_power(matrices: Tensor, order: float) -> tuple[Tensor, Tensor]:
+    """The same without eigenvalues: log tr(A Aᵒ⁻¹), and o (Aᵒ⁻¹ / tr Aᵒ - I) / tr M."""
+    trace = matrices.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
+    density = matrices / trace
     power = _power(density, order - 1)
-    trace = (density * power).sum((-2, -1))
-    return trace.log(), order / trace[..., None, None] * power
+    power_trace = (density * power).sum((-2, -1), keepdim=True)
+    eye = torch.eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
+    return power_trace.log()[..., 0, 0], order / trace * (power / power_trace - eye)
 
 
 def _power(density: Tensor, exponent: float) -> Tensor:

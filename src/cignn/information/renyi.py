@@ -242,29 +242,20 @@ def causal_terms(
 def _prepare(*grams: Tensor) -> tuple[torch.dtype, tuple[Tensor, ...]]:
     """Check shapes; return the dtype of the result and the matrices in float64, broadcast to one shape.
 
-    A matrix that is not finite is replaced by zeros: multiplied by them, it would spoil gradients of others.
+    A matrix that is not finite is replaced by zeros, which have no entropy either: as a factor of a product
+    it would spoil the gradients of others.
     """
     check_grams(*grams)
     dtype = reduce(torch.promote_types, [gram.dtype for gram in grams])
     if not dtype.is_floating_point:
         dtype = torch.get_default_dtype()
     matrices = torch.stack(torch.broadcast_tensors(*[gram.to(torch.float64) for gram in grams]))
-    finite = matrices.isfinite().all(-1, keepdim=True).all(-2, keepdim=True)
+    finite = matrices.detach().sum((-2, -1), keepdim=True).abs() < math.inf
     return dtype, torch.where(finite, matrices, 0.0).unbind()
 
 
 def _entropies(matrices: Tensor, order: float) -> Tensor:
-    """Entropies of float64 matrices, (..., n, n) -> (...,).
-
-    NaN without a gradient where the trace is not positive.
-    """
+    """Entropies of float64 matrices of any positive trace, (..., n, n) -> (...,)."""
     if not 0 < order < math.inf or order == 1:
         raise ValueError(f"order must be positive and different from 1, got {order}.")
-    n = matrices.shape[-1]
-    trace = matrices.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
-    valid = (trace > 0) & (trace < math.inf)
-    # NaN takes the place of the value after the computation: put in before, it would be in the gradient.
-    eye = torch.eye(n, dtype=matrices.dtype, device=matrices.device)
-    density = torch.where(valid, matrices, eye) / torch.where(valid, trace, n)
-    entropies = log_power_trace(density, order) / ((1 - order) * math.log(2))
-    return torch.where(valid[..., 0, 0], entropies, torch.nan)
+    return log_power_trace(matrices, order) / ((1 - order) * math.log(2))
