@@ -445,7 +445,7 @@ class StoredGraphs:
             The batch, padded to its largest graph.
         """
         chosen = np.arange(len(self)) if index is None else positions(index, len(self))
-        if index is None and isinstance(self._store, Stacked):
+        if index is None and isinstance(self._store, Stacked) and not self.mapped:
             weights, x = self._store.weights, self._store.x  # no copy
         else:
             weights, x = self._store.dense(chosen)
