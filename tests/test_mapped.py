@@ -20,6 +20,7 @@ from cignn import Cohort, CohortClassifier, GraphSet, _array_folders, _arrays, _
 from cignn._mapped import MappedArray, Rows, scratch
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import DataError, check_cohort, make_ba2motifs, make_cohort
+from cignn.datasets.likeness import near_duplicates
 from cignn.estimators import make_estimator
 from cignn.evaluation import audit
 from commands import Result
@@ -602,13 +603,29 @@ def test_regions_are_brought_into_order(tmp_path: Path) -> None:
     assert a.roi_names == b.roi_names == own.roi_names
 
 
-def test_scans_are_not_compared_where_that_takes_too_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("n_rois", "data"), [(14, "series"), (40, "matrices")])
+def test_near_identical_scans_are_those_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_rois: int, data: str
 ) -> None:
-    path = cohort().save(tmp_path / "arrays", mapped=True)
+    own = make_cohort(90, n_rois, n_edges=3, lengths=(80, 90), data=data, random_state=0)
+    rng = np.random.default_rng(0)
+    parts = [np.array(one) for one in (own.series if own.series is not None else own.matrices)]
+    for later, first in ((50, 3), (70, 12)):
+        noise = 0.02 * rng.normal(size=parts[first].shape)
+        parts[later] = parts[first] + (noise if data == "series" else noise + noise.T)
+    own = own._with(**{data: parts if data == "series" else np.stack(parts)})
+    wanted = near_duplicates(own)
+    assert wanted[["first", "second"]].to_numpy().tolist() == [[3, 50], [12, 70]]
+    one = on_disk(own, tmp_path)
     monkeypatch.setattr("cignn.datasets.likeness.LARGEST", 1000)
-    load_cohort(path, near_duplicates="warn")
-    assert "near-identical scans were not looked for: 24 subjects would take" in caplog.text
+    monkeypatch.setattr("cignn.datasets.likeness.TILE", 32)
+    monkeypatch.setattr("cignn.datasets.likeness.BLOCK", 2000)
+    got = near_duplicates(one)
+    assert got[["first", "second"]].equals(wanted[["first", "second"]])
+    np.testing.assert_allclose(got["correlation"], wanted["correlation"], atol=0.1)
+    assert not len(near_duplicates(one[:40]))
+    same = one._with(subjects=np.where(np.arange(90) == 50, one.subjects[3], one.subjects))
+    assert near_duplicates(same)["first"].tolist() == [12]
 
 
 # -------------------------------------------------------------------------------- memory

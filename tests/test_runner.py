@@ -30,7 +30,7 @@ from sklearn.preprocessing import FunctionTransformer
 from cignn import Cohort, CohortClassifier, GraphSet
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.estimators import PRESETS, ShallowGraphClassifier, base, make_estimator, settings
+from cignn.estimators import PRESETS, GNNClassifier, ShallowGraphClassifier, make_estimator, settings
 from cignn.evaluation import (
     Holdout,
     KFold,
@@ -615,14 +615,6 @@ def test_a_failure_that_came_after_the_predictions_is_done_again(
     assert not said.duplicated(["method", "split", "seed", "position"]).any()
 
 
-def interrupted(*args: Any, **kwargs: Any) -> Any:
-    """A training that Ctrl-C ends: it keeps what it has."""
-    state = train(*args, **kwargs)
-    state.interrupted = True
-    return state
-
-
-train = base.train
 QUICK_GIN = make_estimator("gin", epochs=2, hidden=(8,), head_hidden=())
 WRAPPED: dict[str, Any] = {
     "pipeline": make_pipeline(ConnectomeGraphs(), QUICK_GIN),
@@ -637,7 +629,8 @@ def test_half_a_training_is_never_kept_as_a_score(
     cohort: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(base, "train", interrupted)
+        always = property(lambda self: True, lambda self, value: None)  # Ctrl-C ends it, what it has is kept
+        patch.setattr(GNNClassifier, "interrupted_", always, raising=False)
         with pytest.raises(KeyboardInterrupt):
             evaluate({name: WRAPPED[name]}, cohort, store=tmp_path)
     with Store(tmp_path) as store:

@@ -6,6 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,6 +38,7 @@ from cignn.estimators.subjects import set_aside
 from cignn.estimators.training import Stage, Training, evaluation_mode, resolve_device
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
+from cignn.graphs.storage import EdgeStatistics, EdgeSums
 from cignn.nn.model import Ensemble, GraphModel
 
 # settings that may differ within a stack, and of which only whether they are 0 matters to the program
@@ -151,13 +153,15 @@ class NeuralGraphClassifier(GraphClassifier):
         members = _members(settings)
         seed = self._seed(member_path(path, 0, members))
         data = Data(graphs, np.arange(len(graphs)), codes)
-        trainings = []
+        facts, trainings = _Facts(graphs), []
         for member in range(members):
             parts = self._validation(data, classes, eval_set, seed + member)
             place = member_path(path, member, members)
-            trainings.append(self._training(settings, *parts, classes, seed + member, device, place))
-        facts = (graphs.n_features, len(classes), parts[0].length(settings["batch_size"]), str(device))
-        kind = None if facts[2] is None else digest(type(self).__name__, _program(settings), facts)
+            how = (settings, facts, classes, seed + member, device, place)
+            trainings.append(self._training(*parts, *how))
+        length = parts[0].length(settings["batch_size"])
+        shapes = (graphs.n_features, len(classes), length, str(device))
+        kind = None if length is None else digest(type(self).__name__, _program(settings), shapes)
         return Plan(trainings, kind, graphs, labels, classes, settings, _graphs_of(eval_set))
 
     def _accept(self, plan: Plan) -> None:
@@ -182,9 +186,10 @@ class NeuralGraphClassifier(GraphClassifier):
 
     def _training(
         self,
-        settings: dict[str, Any],
         training: Data,
         validation: Data,
+        settings: dict[str, Any],
+        facts: _Facts,
         classes: np.ndarray,
         seed: int,
         device: torch.device,
@@ -194,7 +199,7 @@ class NeuralGraphClassifier(GraphClassifier):
         with torch_seed(seed, device):
             network = self._build(settings, training.graphs.n_features, len(classes))
         weight = class_weights(self.class_weight, classes, training.y)
-        _store_statistics(network, training, weight)
+        _store_statistics(network, facts, training, weight)
         network.to(device)
         kept = None
         if checkpoint is not None:  # to read all data for a key takes time: only where it is needed
@@ -361,27 +366,49 @@ def _program(settings: Mapping[str, Any]) -> dict[str, Any]:
     return common | switches | {"fast": settings.get("mask_lr_factor", 1) != 1}
 
 
-def _store_statistics(network: nn.Module, training: Data, weight: np.ndarray) -> None:
+class _Facts:
+    """Statistics of a set of graphs, from which those of its parts follow without reading it again."""
+
+    def __init__(self, graphs: GraphSet) -> None:
+        self.graphs = graphs
+
+    @cached_property
+    def feature_sizes(self) -> np.ndarray:
+        return self.graphs.feature_sizes()
+
+    @cached_property
+    def edge_sums(self) -> EdgeSums:
+        return self.graphs.edge_sums()
+
+    def feature_scale(self, rows: np.ndarray) -> np.ndarray:
+        """(d,) largest absolute value of each node feature, 1 where it is always 0."""
+        scale = self.feature_sizes[rows].max(0).astype(np.float32)
+        return np.where(scale > 0, scale, 1).astype(np.float32)
+
+    def edge_statistics(self, rows: np.ndarray) -> EdgeStatistics:
+        """Centre and scale of every edge over some of the graphs."""
+        rest = np.setdiff1d(np.arange(len(self.graphs)), rows)
+        if 2 * len(rest) > len(self.graphs):
+            return self.graphs[rows].edge_statistics()
+        sums = self.edge_sums
+        return (sums.without(self.graphs[rest].edge_sums()) if len(rest) else sums).statistics()
+
+
+def _store_statistics(network: nn.Module, facts: _Facts, training: Data, weight: np.ndarray) -> None:
     """Write statistics of the training set into the buffers of the network that have their names."""
-    graphs, codes = training.graphs[training.rows], training.y
-    share = weight * np.bincount(codes) / (weight * np.bincount(codes)).sum()
-    facts = {
-        "feature_scale": _feature_scale(graphs),
+    share = weight * np.bincount(training.y) / (weight * np.bincount(training.y)).sum()
+    values = {
+        "feature_scale": facts.feature_scale(training.rows),
         "class_weight": weight,
         "class_share": share,
         "label_entropy": np.float64(-(share * np.log(share)).sum()),
     }
     buffers = {name.rpartition(".")[2]: buffer for name, buffer in network.named_buffers()}
     if "edge_centre" in buffers:
-        facts |= zip(("edge_centre", "edge_scale"), graphs.edge_statistics(), strict=True)
-    for name in facts.keys() & buffers.keys():
-        buffers[name].copy_(torch.as_tensor(facts[name]))
-
-
-def _feature_scale(graphs: GraphSet) -> np.ndarray:
-    """(d,) largest absolute value of each node feature, 1 where it is always 0: keeps features near 1."""
-    scale = np.abs(graphs.feature_range()).max(0).astype(np.float32)
-    return np.where(scale > 0, scale, 1).astype(np.float32)
+        statistics = facts.edge_statistics(training.rows)
+        values |= zip(("edge_centre", "edge_scale"), statistics, strict=True)
+    for name in values.keys() & buffers.keys():
+        buffers[name].copy_(torch.as_tensor(values[name]))
 
 
 CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker

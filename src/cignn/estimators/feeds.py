@@ -169,10 +169,11 @@ def fitted(tensors: Mapping[str, Tensor], width: int, rows: Tensor | None = None
 
 
 def _stacked(batches: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Stack the tensors (b, ...) of several networks."""
+    """Stack the tensors (b, ...) of several networks; where some have features of their own, all get them."""
     if len(batches) == 1:
         return {name: value[None] for name, value in batches[0].items()}
-    return {name: torch.stack(_level([batch[name] for batch in batches])) for name in batches[0]}
+    names = max((batch.keys() for batch in batches), key=len)
+    return {name: torch.stack(_level([batch.get(name, batch["adj"]) for batch in batches])) for name in names}
 
 
 def _level(values: list[Tensor]) -> list[Tensor]:

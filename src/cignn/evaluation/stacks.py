@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -72,7 +73,7 @@ def stacked(tasks: Sequence[Task], size: int | str, gpu_workers: int) -> list[St
         if common is None:
             stacks.append(Stack([task]))
         else:
-            groups.setdefault((task.data, common), []).append(task)
+            groups.setdefault(common, []).append(task)
     for group in groups.values():
         at_once = _at_once(group[0], gpu_workers) if isinstance(size, str) else size
         each = max(1, at_once // max(map(_trainings, group)))
@@ -83,11 +84,13 @@ def stacked(tasks: Sequence[Task], size: int | str, gpu_workers: int) -> list[St
 
 
 def _in_common(task: Task) -> Hashable | None:
-    """What the tasks of a stack have in common; None for one that is run alone."""
-    model = _classifier(task.estimator)
-    if getattr(model, "checkpoint", None) is not None:  # a file that they would write at the same time
+    """What the tasks of a stack have in common: data, steps and network; None for one that is run alone."""
+    estimator, model = task.estimator, _classifier(task.estimator)
+    network = stackable(model)
+    if network is None or model.checkpoint is not None:  # a file that they would write at the same time
         return None
-    return stackable(model)
+    steps = plain([step for _, step in estimator.steps[:-1]]) if isinstance(estimator, Pipeline) else []
+    return task.data, digest(steps), network
 
 
 def _classifier(estimator: Any) -> Any:
@@ -339,4 +342,8 @@ def _fit_networks(fits: list[Fit]) -> list[Exception | None]:
     try:
         return fit_together(fits) if fits else []
     except Exception as error:
-        return [error] if len(fits) == 1 else [_fit_networks([fit])[0] for fit in fits]
+        if len(fits) == 1:
+            return [error]
+        why = f"{type(error).__name__}: {error}"
+        warnings.warn(f"{len(fits)} networks are trained one by one, together failed ({why}).", stacklevel=2)
+        return [_fit_networks([fit])[0] for fit in fits]

@@ -108,24 +108,50 @@ class Stacked(NamedTuple):
 
     def edge_statistics(self) -> EdgeStatistics:
         """Centre and scale of every edge's weight over the graphs."""
-        n = self.weights.shape[1]
-        total, count = np.zeros((n, n)), np.zeros((n, n), np.int64)
+        return self.edge_sums().statistics()
+
+    def edge_sums(self) -> EdgeSums:
+        """Sums over the graphs that centre and scale follow from."""
+        shape = self.weights.shape[1:]
+        sums = EdgeSums(0, np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
         for block in blocks(self.weights):
-            _add_rows(total, block)
-            count += np.count_nonzero(block, axis=0)
-        seen = np.maximum(count, 1)
-        centre = np.where(count >= COMMON * len(self.weights), total / seen, 0)
-        squares = np.zeros((n, n))
-        for block in blocks(self.weights):
-            _add_rows(squares, np.square(block - centre) * (block != 0))
-        spread = np.sqrt(squares / seen)
-        return EdgeStatistics(centre, np.where(spread > 1e-8, spread, 1))
+            wide = block.astype(np.float64)
+            sums = EdgeSums(
+                sums.graphs + len(block),
+                sums.count + np.count_nonzero(block, axis=0),
+                sums.total + wide.sum(0),
+                sums.squares + np.square(wide, out=wide).sum(0),
+            )
+        return sums
+
+    def feature_sizes(self) -> np.ndarray:
+        """(g, d) largest absolute value of every node feature in each graph."""
+        return np.concatenate([np.abs(block).max(1) for block in blocks(self.x)])
 
 
-def _add_rows(total: np.ndarray, rows: np.ndarray) -> None:
-    """Add (k, n, n) rows one after the other, in place: sums do not depend on where blocks begin."""
-    for row in rows:
-        total += row
+class EdgeSums(NamedTuple):
+    """Sums over the graphs of an aligned set: those of a part are the whole's without the rest's."""
+
+    graphs: int
+    count: np.ndarray  # (n, n), graphs that have the edge
+    total: np.ndarray  # (n, n), of the weights
+    squares: np.ndarray  # (n, n), of the squared weights
+
+    def without(self, rest: EdgeSums) -> EdgeSums:
+        """Return the sums over the other graphs."""
+        return EdgeSums(*(mine - theirs for mine, theirs in zip(self, rest, strict=True)))
+
+    def statistics(self) -> EdgeStatistics:
+        """Return centre and scale of every edge's weight."""
+        seen = np.maximum(self.count, 1)
+        mean = self.total / seen
+        centre = np.where(self.count >= COMMON * self.graphs, mean, 0)
+        # the mean square distance from c is that from the mean and (mean - c)²
+        variance = np.maximum(self.squares / seen - mean**2, 0)
+        spread = np.sqrt(variance + (mean - centre) ** 2)
+        # what a sum of squares cannot tell from rounding is no spread
+        real = spread > np.maximum(1e-8, 1e-7 * np.abs(mean))
+        return EdgeStatistics(centre, np.where(real & (self.count > 0), spread, 1))
 
 
 class Ragged(NamedTuple):
@@ -195,6 +221,10 @@ class Ragged(NamedTuple):
     def feature_range(self) -> np.ndarray:
         """(2, d) smallest and largest value of every node feature."""
         return np.stack([self.x.min(0), self.x.max(0)])
+
+    def feature_sizes(self) -> np.ndarray:
+        """(g, d) largest absolute value of every node feature in each graph; every graph has a node."""
+        return np.maximum.reduceat(np.abs(self.x), self.node_ptr[:-1], axis=0)
 
     def edge_truth(self) -> np.ndarray | list[np.ndarray] | None:
         """One (n, n) matrix per graph, stacked where sizes agree."""
@@ -322,6 +352,28 @@ class StoredGraphs:
             raise ValueError("statistics of edges need aligned graphs (node i the same in each).")
         return self._store.edge_statistics()
 
+    def edge_sums(self) -> EdgeSums:
+        """Return the sums over an aligned set that its `edge_statistics` follow from.
+
+        Returns
+        -------
+        EdgeSums
+            Number of graphs and three arrays of shape (n, n).
+        """
+        if not isinstance(self._store, Stacked):
+            raise ValueError("statistics of edges need aligned graphs (node i the same in each).")
+        return self._store.edge_sums()
+
+    def feature_sizes(self) -> np.ndarray:
+        """Return how large the node features of each graph are.
+
+        Returns
+        -------
+        ndarray of shape (g, d)
+            Largest absolute value over the nodes.
+        """
+        return self._store.feature_sizes()
+
     def edges(self, i: int) -> np.ndarray:
         """Return the undirected edges of graph i, each once.
 
@@ -393,7 +445,7 @@ class StoredGraphs:
             The batch, padded to its largest graph.
         """
         chosen = np.arange(len(self)) if index is None else positions(index, len(self))
-        if index is None and isinstance(self._store, Stacked):
+        if index is None and isinstance(self._store, Stacked) and not self.mapped:
             weights, x = self._store.weights, self._store.x  # no copy
         else:
             weights, x = self._store.dense(chosen)
