@@ -34,7 +34,7 @@ def ci_gnn_step(graphs: GraphSet, device: torch.device, networks: int = 1, **par
     trainings = classifier._plan(graphs, graphs.y, graphs).trainings
     loop = TrainingLoop(trainings, None)
     loop.begin(len(trainings[0].stages) - 1)
-    train_mode(loop.network, loop.stages[0])
+    train_mode(loop.network, loop.stage)
     everyone = [np.arange(len(graphs))] * networks
     (batch,) = loop.batches([one.training for one in trainings], [everyone])
     active = torch.ones(networks, device=device)
