@@ -184,13 +184,13 @@ class TrainingLoop:
         self.done: list[bool] = [False] * len(trainings)
         self.network = trainings[0].network
         some = next(self.network.parameters())
-        self.device, dtype = some.device, some.dtype
+        self.device, self.dtype = some.device, some.dtype
         self.progress = progress
         self.feed = Feed(
             [data for one in trainings for data in (one.training, one.validation)],
             self.network.prepare,
             self.device,
-            dtype,
+            self.dtype,
         )
         self.capture = self.device.type == "cuda" and self.feed.resident
 
@@ -231,7 +231,8 @@ class TrainingLoop:
         names = {id(parameter): name for name, parameter in self.network.named_parameters()}
         fast = [names[id(parameter)] for parameter in stage.fast]
         slow = [names[id(p)] for p in stage.parameters if names[id(p)] not in fast]
-        steps = torch.tensor([float(one.state.steps) for one in self.members], device=self.device)
+        taken = [float(one.state.steps) for one in self.members]
+        steps = torch.tensor(taken, dtype=self.dtype, device=self.device)
         self.stack = NetworkStack(self.network, tensors, [*slow, *fast], len(fast), steps)
         self._number_networks()
 
@@ -253,7 +254,7 @@ class TrainingLoop:
         """Collect the numbers that differ from network to network, (networks,) each."""
 
         def column(values: Sequence[float]) -> Tensor:
-            return torch.tensor(values, dtype=torch.float32, device=self.device)
+            return torch.tensor(values, dtype=self.dtype, device=self.device)
 
         members, stages = self.members, self.stages
         self.rates = {
@@ -302,7 +303,8 @@ class TrainingLoop:
         steps = range(max(lengths))
         # a network with fewer batches than others reads one of them again, and stays where it is
         positions = [[plan[step % len(plan)] for plan in plans] for step in steps]
-        active = torch.tensor([[float(step < n) for n in lengths] for step in steps], device=self.device)
+        taking = [[float(step < n) for n in lengths] for step in steps]
+        active = torch.tensor(taking, dtype=self.dtype, device=self.device)
         for batch, now in zip(self.batches(data, positions), active, strict=True):
             self.take(batch, now)
         for one, n in zip(self.members, lengths, strict=True):
