@@ -170,7 +170,7 @@ MUTANTS = [
     Mutant(
         "latents have no noise",
         "nn/autoencoder.py",
-        "normal(self.mean, noise)",
+        "normal(self.mean, noise, nodes=1)",
         "torch.zeros_like(self.mean)",
         "layers ci_gnn",
         "draw or drawn",
@@ -315,8 +315,8 @@ MUTANTS = [
     Mutant(
         "all networks draw from the first generator",
         "nn/noise.py",
-        "            fill(part, generator)\n",
-        "            fill(part, noise.generators[0])\n",
+        "            noise.write(part, row, fill, nodes)\n",
+        "            noise.write(part, 0, fill, nodes)\n",
         "stacks",
     ),
     Mutant(

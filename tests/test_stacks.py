@@ -24,7 +24,13 @@ from examples import TINY, random_matrix
 pytestmark = pytest.mark.medium
 
 STEPS = 20
-CI_GNN = TINY | {"epochs": STEPS, "causal_weight": 0.5, "mask": "stochastic", "generative_epochs": 0}
+CI_GNN = TINY | {
+    "n_estimators": 1,
+    "epochs": STEPS,
+    "causal_weight": 0.5,
+    "mask": "stochastic",
+    "generative_epochs": 0,
+}
 GNN = {"hidden": (8, 8), "head_hidden": (8,), "epochs": STEPS}
 PAPER = CI_GNN | {"preset": "paper", "generative_epochs": 8}
 METHODS: dict[str, dict[str, Any]] = {

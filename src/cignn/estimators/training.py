@@ -314,19 +314,31 @@ class TrainingLoop:
     def batches(self, data: Sequence[Data], positions: Sequence[Sequence[np.ndarray]]) -> Iterator[Read]:
         """Yield the batches of the networks, step by step."""
         widths = [self.feed.width(data, at) for at in positions]
+        own = [self._own_widths(data, at) for at in positions]
         rows = [np.stack([one.rows[i] for one, i in zip(data, at, strict=True)]) for at in positions]
         labels = [np.stack([one.y[i] for one, i in zip(data, at, strict=True)]) for at in positions]
         y = [torch.from_numpy(label.astype(np.int64)).to(self.device, non_blocking=True) for label in labels]
         if self.feed.resident:
             places = [torch.from_numpy(row).to(self.device, non_blocking=True) for row in rows]
-            for place, label, width in zip(places, y, widths, strict=True):
-                yield Read(data, place, label, width)
+            for place, label, width, mine in zip(places, y, widths, own, strict=True):
+                yield Read(data, place, label, width, mine)
             return
         makers = [
             partial(self.feed.read, data, at, width) for at, width in zip(positions, widths, strict=True)
         ]
-        for found, label, width in zip(ahead(makers), y, widths, strict=True):
-            yield Read(data, found, label, width)
+        for found, label, width, mine in zip(ahead(makers), y, widths, own, strict=True):
+            yield Read(data, found, label, width, mine)
+
+    def _own_widths(self, data: Sequence[Data], at: Sequence[np.ndarray]) -> list[int] | None:
+        """Numbers of nodes each network would pad to alone: its random numbers must not depend on others.
+
+        A captured step draws as many each time, for the largest graph.
+        """
+        if not self.feed.padded:
+            return None
+        if self.capture:
+            return [int(one.sizes.max()) for one in data]
+        return [int(one.sizes[i].max()) for one, i in zip(data, at, strict=True)]
 
     def take(self, batch: Read, active: Tensor) -> None:
         """Take a step, captured where that is possible."""
@@ -338,6 +350,7 @@ class TrainingLoop:
     def _step(self, batch: Read, active: Tensor) -> None:
         """Take one step of every active network."""
         stage = self.stages[0]
+        self.noise.widths = batch.own
 
         def losses(tensors: dict[str, Tensor], y: Tensor, numbers: dict[str, Tensor]) -> dict[str, Tensor]:
             graphs = GraphBatch.of(tensors | {"y": y}, self.feed.padded)
