@@ -124,10 +124,12 @@ class NetworkStack:
         fast_rate: Tensor,
         weight_decay: Tensor,
         ema_decay: Tensor,
+        decays: bool = True,
     ) -> None:
         """Take a step of Adam down the losses (networks,) of the last `apply`, and move the averages.
 
-        active : (networks,), 1 or 0 for those that stay where they are. The other numbers are (networks,).
+        active : (networks,), 1 or 0 for those that stay where they are; decays : whether any weight decay is
+        not 0. The other numbers are (networks,).
         """
         (gradient,) = torch.autograd.grad(loss.sum(), self.leaf)
         with torch.no_grad():
@@ -145,12 +147,15 @@ class NetworkStack:
                 if weights.shape[1] == 0:
                     continue
                 mean, square = self.mean[:, columns], self.square[:, columns]
-                if decay is not None:
-                    g = torch.addcmul(g, weights, decay[:, None])
+                if decay is not None and decays:
+                    g = g.addcmul_(weights, decay[:, None])
                 mean.lerp_(g, (1 - BETAS[0]) * active[:, None])
-                square.lerp_(g.square(), (1 - BETAS[1]) * active[:, None])
-                spread = (square / corrections[1]).sqrt_().add_(EPS)
-                weights.addcmul_(mean / spread, -rate[:, None] * active[:, None] / corrections[0])
+                square.lerp_(g.square_(), (1 - BETAS[1]) * active[:, None])
+                # in place of the gradient: memory that is asked for anew costs more than arithmetic
+                root = corrections[1].sqrt()
+                torch.sqrt(square, out=g).add_(EPS * root)
+                torch.div(mean, g, out=g)
+                weights.addcmul_(g, -rate[:, None] * active[:, None] * root / corrections[0])
             kept = torch.minimum(ema_decay, self.steps / (self.steps + WARM_UP))
             for average, table in zip(self.averages, (self.weights, self.statistics), strict=True):
                 average.lerp_(table, ((1 - kept) * active)[:, None])

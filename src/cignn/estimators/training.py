@@ -263,6 +263,7 @@ class TrainingLoop:
             "weight_decay": column([one.weight_decay for one in members]),
             "ema_decay": column([one.ema_decay for one in members]),
         }
+        self.decays = any(one.weight_decay for one in members)
         names = [name for name in stages[0].weights if any(stage.weights.get(name) for stage in stages)]
         self.term_weights = {name: column([stage.weights[name] for stage in stages]) for name in names}
         self.numbers = {name: column([0.0] * len(members)) for name in stages[0].numbers(0)}
@@ -361,7 +362,7 @@ class TrainingLoop:
         usable = {n: torch.where(finite[n], v, 0.0) if n in finite else v for n, v in terms.items()}
         weighed = [weight * usable[name] for name, weight in self.term_weights.items() if name in usable]
         total = torch.stack(weighed).sum(0)
-        self.stack.step(total, active, **self.rates)
+        self.stack.step(total, active, **self.rates, decays=self.decays)
         with torch.no_grad():
             length = batch.y.shape[1]
             for name, value in {"loss": total, **usable}.items():

@@ -32,6 +32,8 @@ class GraphBatch:
         Sums of neighbours' features over these edges.
     edge_list : Tensor of shape (b, e), default=None
         Where these edges are in the flattened matrices, each once; 0 for none.
+    pairs : Tensor of shape (b, n (n - 1) / 2), default=None
+        Edge weights of aligned graphs, each pair of nodes once.
     padded : bool, default=True
         Whether some nodes are padding. If not, layers skip the masking.
 
@@ -52,6 +54,7 @@ class GraphBatch:
     strongest: Tensor | None = None
     sums: Tensor | None = None
     edge_list: Tensor | None = None
+    pairs: Tensor | None = None
     padded: bool = True
 
     def __len__(self) -> int:

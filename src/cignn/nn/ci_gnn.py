@@ -17,7 +17,7 @@ from cignn.nn.classifiers import EdgeNetwork, GraphNetwork, SubgraphClassifier
 from cignn.nn.layers import mean_readout, zero_padding
 from cignn.nn.model import Losses, SingleModel
 from cignn.nn.noise import Noise
-from cignn.nn.subgraph import edge_information, sample_edges
+from cignn.nn.subgraph import EdgeMeans, sample_edges
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
@@ -66,6 +66,19 @@ class CIGNNOutput(NamedTuple):
     beta: Tensor
     latent: Latent
     rest_logits: Tensor | None = None
+
+
+class _Pass(NamedTuple):
+    """What a pass computes; values and prob : logits and weights of edges as the classifier reads them."""
+
+    logits: Tensor
+    edge_logits: Tensor
+    values: Tensor
+    prob: Tensor
+    alpha: Tensor
+    beta: Tensor
+    latent: Latent
+    rest_logits: Tensor | None
 
 
 class CIGNN(SingleModel):
@@ -275,8 +288,11 @@ class CIGNN(SingleModel):
             are enough.
         """
         batch = super().prepare(batch)
-        enough = batch.sums is not None and len(self.encoder.layers) == 1
-        return replace(batch, strongest=None) if enough else batch
+        if batch.sums is not None and len(self.encoder.layers) == 1:
+            batch = replace(batch, strongest=None)
+        if isinstance(self.classifier, EdgeNetwork):
+            batch = replace(batch, pairs=self.classifier.edge_values(batch.adj))
+        return batch
 
     def forward(
         self, batch: GraphBatch, edge_weights: Tensor | None = None, noise: Noise | None = None
@@ -297,22 +313,35 @@ class CIGNN(SingleModel):
         CIGNNOutput
             Logits, edge weights and latents.
         """
+        found = self._read(batch, edge_weights, noise)
+        weights = self.classifier.edge_matrix(found.prob) * batch.edges
+        return CIGNNOutput(
+            found.logits,
+            found.edge_logits,
+            weights,
+            found.alpha,
+            found.beta,
+            found.latent,
+            found.rest_logits,
+        )
+
+    def _read(self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None) -> _Pass:
+        """Classify a batch through its causal subgraph."""
         if edge_weights is not None and not self.classifier.directed:
             edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2
         latent, z = self.encode(batch, edge_weights, noise)
         alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)
         edge_logits = self.subgraph(alpha)  # eq. (14) before its sigmoid
 
-        read = self.classifier.edge_values
+        values = self.classifier.edge_values(edge_logits)
         if self.training and self.mask == "stochastic":
-            prob = sample_edges(read(edge_logits), self.temperature, noise)
+            prob = sample_edges(values, self.temperature, noise)
         else:
-            prob = torch.sigmoid(read(edge_logits))
+            prob = torch.sigmoid(values)
         if edge_weights is not None:
-            prob = prob * read(edge_weights)
+            prob = prob * self.classifier.edge_values(edge_weights)
         logits, rest_logits = self._classify(batch, prob, noise)
-        weights = self.classifier.edge_matrix(prob) * batch.edges
-        return CIGNNOutput(logits, edge_logits, weights, alpha, beta, latent, rest_logits)
+        return _Pass(logits, edge_logits, values, prob, alpha, beta, latent, rest_logits)
 
     def _classify(self, batch: GraphBatch, prob: Tensor, noise: Noise | None) -> tuple[Tensor, Tensor | None]:
         """Class logits of the subgraphs and, while training, of what they leave of some graphs.
@@ -320,8 +349,8 @@ class CIGNN(SingleModel):
         prob : edge weights in the form the classifier reads. Both go through the classifier together, so that
         its batch statistics are those of one pass.
         """
-        x, mask = self.features(batch), batch.padding
-        whole = self.classifier.evidence(batch)
+        x = self.features(batch) if isinstance(self.classifier, GraphNetwork) else batch.x
+        whole, mask = self.classifier.evidence(batch), batch.padding
         subgraph = whole * prob
         if not (self.training and self.rest):
             return self.classifier(x, subgraph, mask, noise), None
@@ -407,7 +436,7 @@ class CIGNN(SingleModel):
             "classification", those of `causal_losses` and, where asked for, "rest", "edges" and those of
             `reconstruction_losses`.
         """
-        out = self(batch, noise=noise)
+        out = self._read(batch, None, noise)
         losses = {"classification": self.cross_entropy(out.logits, batch)}
         share = 1 - losses["classification"].detach() / self.label_entropy
         explained = ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
@@ -415,12 +444,12 @@ class CIGNN(SingleModel):
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
         if keep is not None:
-            read = self.classifier.edge_values
-            edge_logits, edges = read(out.edge_logits), read(batch.edges)
-            losses["edges"] = edge_information(edge_logits, edges, keep)
+            edges = EdgeMeans.of(out.values.flatten(), self.classifier.presence(batch).flatten())
+            losses["edges"] = edges.information(keep)
             if self.pricing == "explained":
-                least = torch.as_tensor(keep, device=edges.device).clamp(min=FLOOR_KEEP)
-                floor = edge_information(edge_logits, edges, least)
+                floor = edges.information(
+                    torch.as_tensor(keep, device=edges.prob.device).clamp(min=FLOOR_KEEP)
+                )
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
         if generative:
             some = slice(None, None, VAE_STRIDE)

@@ -141,6 +141,10 @@ class SubgraphClassifier(nn.Module, ABC):
         """Return what the classifier reads of unmasked edges, in the form of `edge_values`."""
 
     @abstractmethod
+    def presence(self, batch: GraphBatch) -> Tensor:
+        """Return where there are edges, 1 or 0, in the form the classifier reads."""
+
+    @abstractmethod
     def forward(
         self, x: Tensor, edges: Tensor, mask: Tensor | None = None, noise: Noise | None = None
     ) -> Tensor:
@@ -188,6 +192,10 @@ class GraphNetwork(SubgraphClassifier):
     def evidence(self, batch: GraphBatch) -> Tensor:
         """Return the signed edge weights, (b, n, n)."""
         return batch.adj
+
+    def presence(self, batch: GraphBatch) -> Tensor:
+        """Return 1 where there is an edge, 0 elsewhere: (b, n, n)."""
+        return batch.edges
 
     def embed(self, x: Tensor, adj: Tensor, mask: Tensor | None = None, sums: Tensor | None = None) -> Tensor:
         """Return the node embeddings of the last layer, (b, n, d), equation (1)."""
@@ -253,9 +261,14 @@ class EdgeNetwork(SubgraphClassifier):
 
         An edge left out then says nothing, where a weight of 0 would say much.
         """
-        adj = self.edge_values(batch.adj)
+        pairs = self.edge_values(batch.adj) if batch.pairs is None else batch.pairs
         centre, scale = self.edge_values(self.edge_centre[None]), self.edge_values(self.edge_scale[None])
-        return (adj - centre) / scale * (adj != 0)
+        return (pairs - centre) / scale * (pairs != 0)
+
+    def presence(self, batch: GraphBatch) -> Tensor:
+        """Return 1 where there is an edge, 0 elsewhere: (b, n_pairs)."""
+        pairs = self.edge_values(batch.adj) if batch.pairs is None else batch.pairs
+        return (pairs != 0).to(pairs.dtype)
 
     def forward(
         self, x: Tensor, edges: Tensor, mask: Tensor | None = None, noise: Noise | None = None

@@ -150,7 +150,14 @@ class GINLayer(nn.Module):
         Tensor of shape (b, n, n_out)
             New node vectors, 0 at padded nodes.
         """
-        h = self.first((1 + self.eps) * x + (adj @ x if sums is None else sums))
+        # the first map is linear: before or after the sum over neighbours, wherever vectors are shorter
+        if sums is not None:
+            h = (1 + self.eps) * self.first(x) + self.first(sums)
+        elif self.first.out_features <= self.first.in_features:
+            h = self.first(x)
+            h = (1 + self.eps) * h + adj @ h
+        else:
+            h = self.first((1 + self.eps) * x + adj @ x)
         h = torch.relu(self.norm(zero_padding(h, mask), mask))
         return self.out_norm(zero_padding(self.second(h), mask), mask)
 

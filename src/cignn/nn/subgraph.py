@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -91,19 +93,35 @@ def edge_information(edge_logits: Tensor, edge_mask: Tensor, keep: float | Tenso
     >>> edge_information(torch.zeros(1, 3, 3), triangle, keep=0.5).item()
     0.0
     """
-    mask = edge_mask.to(edge_logits.dtype)
-    return (_divergence(edge_logits, keep) * mask).sum() / mask.sum().clamp(min=1)
+    return EdgeMeans.of(edge_logits.flatten(), edge_mask.flatten()).information(keep)
 
 
 def edge_price(edge_logits: Tensor, edge_mask: Tensor, keep: float | Tensor) -> Tensor:
     """`edge_information` of each graph by itself: (b,), a mean over its edges, 0 if there are none."""
-    mask = edge_mask.to(edge_logits.dtype).flatten(1)
-    return (_divergence(edge_logits, keep).flatten(1) * mask).sum(1) / mask.sum(1).clamp(min=1)
+    return EdgeMeans.of(edge_logits.flatten(1), edge_mask.flatten(1)).information(keep)
 
 
-def _divergence(edge_logits: Tensor, keep: float | Tensor) -> Tensor:
-    """KL(Bernoulli(p) ‖ Bernoulli(keep)) in nats with p = sigmoid(edge_logits), entry by entry."""
-    keep = torch.as_tensor(keep, dtype=edge_logits.dtype, device=edge_logits.device)
-    # log p − log(1 − p) = l and log(1 − p) = −softplus(l), finite for every l.
-    prob = torch.sigmoid(edge_logits)
-    return prob * (edge_logits - keep.logit()) - F.softplus(edge_logits) - torch.log1p(-keep)
+class EdgeMeans(NamedTuple):
+    """Means over edges of p = sigmoid(l) and of −H(p) = p l − softplus(l), and whether there are edges.
+
+    The divergence of p from any share r follows from them: KL = −H(p) − p log r − (1 − p) log(1 − r).
+    """
+
+    prob: Tensor
+    negentropy: Tensor
+    any: Tensor
+
+    @classmethod
+    def of(cls, edge_logits: Tensor, edge_mask: Tensor) -> EdgeMeans:
+        """Return the means over the last axis."""
+        mask = edge_mask.to(edge_logits.dtype)
+        count = mask.sum(-1)
+        prob = torch.sigmoid(edge_logits)
+        # log p − log(1 − p) = l and log(1 − p) = −softplus(l), finite for every l
+        parts = (prob, prob * edge_logits - F.softplus(edge_logits))
+        return cls(*((part * mask).sum(-1) / count.clamp(min=1) for part in parts), count > 0)
+
+    def information(self, keep: float | Tensor) -> Tensor:
+        """Return KL(Bernoulli(p) ‖ Bernoulli(keep)) in nats, 0 without edges."""
+        keep = torch.as_tensor(keep, dtype=self.prob.dtype, device=self.prob.device)
+        return (self.negentropy - self.prob * keep.logit() - torch.log1p(-keep)) * self.any
