@@ -105,9 +105,9 @@ MUTANTS = [
     Mutant(
         "one mask for all graphs",
         "nn/ci_gnn.py",
-        "        read = self.classifier.edge_values\n        if self.training",
+        "        values = self.classifier.edge_values(edge_logits)\n",
         "        edge_logits = edge_logits.mean(0, keepdim=True).expand_as(edge_logits)\n"
-        "        read = self.classifier.edge_values\n        if self.training",
+        "        values = self.classifier.edge_values(edge_logits)\n",
         "ci_gnn",
         "mask or mates",
     ),
@@ -322,8 +322,8 @@ MUTANTS = [
     Mutant(
         "networks that wait move",
         "estimators/network_stack.py",
-        "-rate[:, None] * active[:, None] / corrections[0]",
-        "-rate[:, None] / corrections[0]",
+        "-rate[:, None] * active[:, None] * root / corrections[0]",
+        "-rate[:, None] * root / corrections[0]",
         "stacks",
     ),
     Mutant(
@@ -403,7 +403,7 @@ MUTANTS = [
         "np.random.default_rng([one.seed, position])",
         "np.random.default_rng([one.seed, 0])",
         "stacks",
-        "epoch",
+        "epoch_of_its_own",
     ),
     Mutant(
         "a checkpoint forgets the optimiser",

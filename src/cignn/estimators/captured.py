@@ -16,8 +16,8 @@ from cignn.estimators.feeds import Data, Feed
 class Read:
     """The batches of all networks for one step.
 
-    place : (networks, b) rows of resident graphs, or the tensors themselves; y : (networks, b); width : number
-    of nodes; own : that of each network's own graphs, None where they are the same.
+    place : (networks, b) rows of resident graphs, or the tensors themselves; y : (networks, b); width :
+    number of nodes they are padded to; own : how many each network draws random numbers for, None for all.
     """
 
     data: Sequence[Data]
