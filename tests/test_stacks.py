@@ -277,7 +277,7 @@ def test_members_with_batches_of_different_lengths_are_trained_too() -> None:
 def test_graphs_that_are_read_batch_by_batch_give_the_same(
     monkeypatch: pytest.MonkeyPatch, method: str, kind: str
 ) -> None:
-    makers = several(method, kind, epochs=6 if method == "dir" else 6)
+    makers = several(method, kind, epochs=6)
     resident = trained([maker() for maker in makers])
     monkeypatch.setattr(Feed, "_fits", lambda self: False)
     for one, other in zip(trained([maker() for maker in makers]), resident, strict=True):
@@ -296,7 +296,11 @@ def test_a_batch_has_the_graphs_at_its_positions_and_their_labels(
     positions = [[rng.permutation(len(one))[:7] for one in data] for _ in range(3)]
     for at, read in zip(positions, loop.batches(data, positions), strict=True):
         tensors = read.tensors(loop.feed)
-        assert tensors["adj"].shape[-1] == read.width == max(one.sizes[i].max() for one, i in zip(data, at))
+        assert (
+            tensors["adj"].shape[-1]
+            == read.width
+            == max(one.sizes[i].max() for one, i in zip(data, at, strict=True))
+        )
         for row, (one, i) in enumerate(zip(data, at, strict=True)):
             batch = one.graphs.batch(one.rows[i])
             n = batch.adj.shape[1]
