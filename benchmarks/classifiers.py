@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import numpy as np
 import torch
 
 from benchmarks.brains import DENSITY, NODES, make_brains
@@ -11,7 +10,7 @@ from benchmarks.timing import Quartiles, Row, Work, in_turn
 from cignn import GraphSet
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import NeuralGraphClassifier, make_estimator
-from cignn.estimators.training import RunningAverage, gradient_step, make_optimiser
+from cignn.estimators.training import TrainingLoop, keep_memory, train_mode
 
 BATCH = 32
 TARGET = 4.0
@@ -19,20 +18,24 @@ TARGET = 4.0
 
 def step_of(name: str, graphs: GraphSet, device: torch.device) -> Work:
     """A whole step as ``fit`` takes it: losses, inner loops, gradients, Adam, running average."""
-    classifier = make_estimator(name)
+    classifier = make_estimator(name, device=str(device), random_state=0)
     assert isinstance(classifier, NeuralGraphClassifier)
-    settings = classifier._settings(graphs)
-    network = classifier._build(settings, graphs.n_features, 2).to(device).train()
-    stage = classifier._stages(settings, network)[-1]
-    optimiser = make_optimiser(stage, settings["learning_rate"], settings["weight_decay"])
-    average = RunningAverage(network)
-    batch = graphs.batch(y=graphs.y).to(device)
+    return one_step(classifier, graphs)
 
-    def step() -> None:
-        gradient_step(stage, 0, replace(batch), optimiser)
-        average.follow(settings["ema_decay"])
 
-    return step
+def one_step(classifier: NeuralGraphClassifier, graphs: GraphSet) -> Work:
+    """A step of the last stage in which every network of the stack reads all graphs as one batch."""
+    trainings = classifier._plan(graphs, graphs.y, graphs).trainings
+    loop = TrainingLoop(trainings, None)
+    loop.begin(len(trainings[0].stages) - 1)
+    train_mode(loop.network, loop.stage)
+    everyone = [np.arange(len(graphs))] * len(trainings)
+    (batch,) = loop.batches([one.training for one in trainings], [everyone])
+    active = torch.ones(len(trainings), device=loop.device)
+    for numbers in loop.numbers.values():
+        numbers.fill_(0.2)
+    keep_memory()
+    return lambda: loop.take(batch, active)
 
 
 def measure(device: torch.device, quick: bool) -> list[Row]:

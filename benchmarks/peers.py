@@ -51,7 +51,7 @@ class PygTwin(nn.Module):
 
     @staticmethod
     def _conv(layer: GINLayer) -> GINConv:
-        norms = [nn.BatchNorm1d(layer.norm.num_features) for _ in range(2)]
+        norms = [nn.BatchNorm1d(len(layer.norm.weight)) for _ in range(2)]
         first, second = copy.deepcopy(layer.first), copy.deepcopy(layer.second)
         mlp = nn.Sequential(first, norms[0], nn.ReLU(), second, norms[1], nn.ReLU())
         conv = GINConv(mlp, train_eps=True)
@@ -60,7 +60,8 @@ class PygTwin(nn.Module):
             conv.nn, (layer.first, layer.norm, None, layer.second, layer.out_norm, None), strict=True
         ):
             if part is not None:
-                theirs.load_state_dict(part.state_dict())
+                counted = {k: v for k, v in theirs.state_dict().items() if k == "num_batches_tracked"}
+                theirs.load_state_dict(part.state_dict() | counted)
         return conv
 
     def embed(self, x: Tensor, edge_index: Tensor) -> Tensor:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional as F
 from torch_geometric.data import Batch
 
 from benchmarks.brains import DENSITY, NODES, make_brains
+from benchmarks.classifiers import one_step
 from benchmarks.peers import PygGIN
 from benchmarks.timing import Quartiles, Row, Work, in_turn
 from cignn import CIGNNClassifier, GraphSet
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import PRESETS, make_estimator
-from cignn.estimators.training import TrainingLoop, keep_memory, train_mode
 
 BATCH = 32
 TARGET = 1.0
@@ -31,17 +30,7 @@ def ci_gnn_step(graphs: GraphSet, device: torch.device, networks: int = 1, **par
     """
     classifier = make_estimator("ci-gnn", n_estimators=networks, device=str(device), random_state=0, **params)
     assert isinstance(classifier, CIGNNClassifier)
-    trainings = classifier._plan(graphs, graphs.y, graphs).trainings
-    loop = TrainingLoop(trainings, None)
-    loop.begin(len(trainings[0].stages) - 1)
-    train_mode(loop.network, loop.stage)
-    everyone = [np.arange(len(graphs))] * networks
-    (batch,) = loop.batches([one.training for one in trainings], [everyone])
-    active = torch.ones(networks, device=device)
-    for numbers in loop.numbers.values():
-        numbers.fill_(0.2)
-    keep_memory()
-    return lambda: loop.take(batch, active)
+    return one_step(classifier, graphs)
 
 
 def gin_step(graphs: GraphSet, device: torch.device, width: int) -> Work:

@@ -159,9 +159,10 @@ class NeuralGraphClassifier(GraphClassifier):
             place = member_path(path, member, members)
             how = (settings, facts, classes, seed + member, device, place)
             trainings.append(self._training(*parts, *how))
-        length = parts[0].length(settings["batch_size"])
-        shapes = (graphs.n_features, len(classes), length, str(device))
-        kind = None if length is None else digest(type(self).__name__, _program(settings), shapes)
+        lengths = {one.training.length(settings["batch_size"]) for one in trainings}
+        shapes = (graphs.n_features, len(classes), *lengths, str(device))
+        even = len(lengths) == 1 and None not in lengths
+        kind = digest(type(self).__name__, _program(settings), shapes) if even else None
         return Plan(trainings, kind, graphs, labels, classes, settings, _graphs_of(eval_set))
 
     def _accept(self, plan: Plan) -> None:

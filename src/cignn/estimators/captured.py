@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,13 +16,15 @@ from cignn.estimators.feeds import Data, Feed
 class Read:
     """The batches of all networks for one step.
 
-    place : (networks, b) rows of resident graphs, or the tensors themselves; y : (networks, b).
+    place : (networks, b) rows of resident graphs, or the tensors themselves; y : (networks, b); width :
+    number of nodes they are padded to; own : how many each network draws random numbers for, None for all.
     """
 
     data: Sequence[Data]
     place: Tensor | dict[str, Tensor]
     y: Tensor
     width: int
+    own: Sequence[int] | None = None
 
     def tensors(self, feed: Feed) -> dict[str, Tensor]:
         """Return the tensors of the batches, (networks, b, ...)."""
@@ -66,7 +68,7 @@ class Captured:
     def _capture(self, step: Step, batch: Read, active: Tensor) -> tuple[torch.cuda.CUDAGraph, Read, Tensor]:
         """Capture a step without taking it."""
         assert isinstance(batch.place, Tensor)
-        fixed = Read(batch.data, batch.place.clone(), batch.y.clone(), batch.width)
+        fixed = replace(batch, place=batch.place.clone(), y=batch.y.clone())
         fixed_active = active.clone()
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators:

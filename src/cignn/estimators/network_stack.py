@@ -57,8 +57,6 @@ class NetworkStack:
         steps: Tensor | None = None,
     ) -> None:
         self.network = network
-        n = len(next(iter(tensors.values())))
-        device = next(iter(tensors.values())).device
         parts = [{name: tensors[name].shape[1:] for name in trained}]
         parts += [{name: value.shape[1:] for name, value in tensors.items() if name not in parts[0]}]
         self.columns = [Columns(part) for part in parts]
@@ -67,8 +65,8 @@ class NetworkStack:
         self.weights, self.statistics = (columns.table(tensors) for columns in self.columns)
         self.averages = [self.weights.clone(), self.statistics.clone()]
         self.mean, self.square = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
-        self.adam_steps = torch.zeros(n, device=device)
-        self.steps = torch.zeros(n, device=device) if steps is None else steps.clone()
+        self.adam_steps = self.weights.new_zeros(len(self.weights))
+        self.steps = torch.zeros_like(self.adam_steps) if steps is None else steps.clone()
 
     def __len__(self) -> int:
         return len(self.weights)

@@ -185,13 +185,13 @@ class TrainingLoop:
         # the first lends its modules, so its stages say what is computed; numbers are each one's own
         self.network, self.programs = trainings[0].network, trainings[0].stages
         some = next(self.network.parameters())
-        self.device, dtype = some.device, some.dtype
+        self.device, self.dtype = some.device, some.dtype
         self.progress = progress
         self.feed = Feed(
             [data for one in trainings for data in (one.training, one.validation)],
             self.network.prepare,
             self.device,
-            dtype,
+            self.dtype,
         )
         self.capture = self.device.type == "cuda" and self.feed.resident
 
@@ -232,7 +232,8 @@ class TrainingLoop:
         names = {id(parameter): name for name, parameter in self.network.named_parameters()}
         fast = [names[id(parameter)] for parameter in stage.fast]
         slow = [names[id(p)] for p in stage.parameters if names[id(p)] not in fast]
-        steps = torch.tensor([float(one.state.steps) for one in self.members], device=self.device)
+        taken = [float(one.state.steps) for one in self.members]
+        steps = torch.tensor(taken, dtype=self.dtype, device=self.device)
         self.stack = NetworkStack(self.network, tensors, [*slow, *fast], len(fast), steps)
         self._number_networks()
 
@@ -254,7 +255,7 @@ class TrainingLoop:
         """Collect the numbers that differ from network to network, (networks,) each."""
 
         def column(values: Sequence[float]) -> Tensor:
-            return torch.tensor(values, dtype=torch.float32, device=self.device)
+            return torch.tensor(values, dtype=self.dtype, device=self.device)
 
         members, stages = self.members, self.stages
         self.rates = {
@@ -304,7 +305,8 @@ class TrainingLoop:
         steps = range(max(lengths))
         # a network with fewer batches than others reads one of them again, and stays where it is
         positions = [[plan[step % len(plan)] for plan in plans] for step in steps]
-        active = torch.tensor([[float(step < n) for n in lengths] for step in steps], device=self.device)
+        taking = [[float(step < n) for n in lengths] for step in steps]
+        active = torch.tensor(taking, dtype=self.dtype, device=self.device)
         for batch, now in zip(self.batches(data, positions), active, strict=True):
             self.take(batch, now)
         for one, n in zip(self.members, lengths, strict=True):
@@ -314,19 +316,31 @@ class TrainingLoop:
     def batches(self, data: Sequence[Data], positions: Sequence[Sequence[np.ndarray]]) -> Iterator[Read]:
         """Yield the batches of the networks, step by step."""
         widths = [self.feed.width(data, at) for at in positions]
+        own = [self._own_widths(data, at) for at in positions]
         rows = [np.stack([one.rows[i] for one, i in zip(data, at, strict=True)]) for at in positions]
         labels = [np.stack([one.y[i] for one, i in zip(data, at, strict=True)]) for at in positions]
         y = [torch.from_numpy(label.astype(np.int64)).to(self.device, non_blocking=True) for label in labels]
         if self.feed.resident:
             places = [torch.from_numpy(row).to(self.device, non_blocking=True) for row in rows]
-            for place, label, width in zip(places, y, widths, strict=True):
-                yield Read(data, place, label, width)
+            for place, label, width, mine in zip(places, y, widths, own, strict=True):
+                yield Read(data, place, label, width, mine)
             return
         makers = [
             partial(self.feed.read, data, at, width) for at, width in zip(positions, widths, strict=True)
         ]
-        for found, label, width in zip(ahead(makers), y, widths, strict=True):
-            yield Read(data, found, label, width)
+        for found, label, width, mine in zip(ahead(makers), y, widths, own, strict=True):
+            yield Read(data, found, label, width, mine)
+
+    def _own_widths(self, data: Sequence[Data], at: Sequence[np.ndarray]) -> list[int] | None:
+        """Numbers of nodes each network would pad to alone: its random numbers must not depend on others.
+
+        A captured step draws as many each time, for the largest graph.
+        """
+        if not self.feed.padded:
+            return None
+        if self.capture:
+            return [int(one.sizes.max()) for one in data]
+        return [int(one.sizes[i].max()) for one, i in zip(data, at, strict=True)]
 
     def take(self, batch: Read, active: Tensor) -> None:
         """Take a step, captured where that is possible."""
@@ -338,6 +352,7 @@ class TrainingLoop:
     def _step(self, batch: Read, active: Tensor) -> None:
         """Take one step of every active network."""
         stage = self.stage
+        self.noise.widths = batch.own
 
         def losses(tensors: dict[str, Tensor], y: Tensor, numbers: dict[str, Tensor]) -> dict[str, Tensor]:
             graphs = GraphBatch.of(tensors | {"y": y}, self.feed.padded)

@@ -55,7 +55,7 @@ class Latent(NamedTuple):
         Tensor of shape (b, n, d)
             μ + σ·ε with standard normal ε.
         """
-        return self.mean + self.log_std.exp() * normal(self.mean, noise)
+        return self.mean + self.log_std.exp() * normal(self.mean, noise, nodes=1)
 
     def kl(self) -> Tensor:
         """Return the divergence from the standard normal distribution.

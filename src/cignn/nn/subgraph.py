@@ -57,7 +57,7 @@ def sample_edges(edge_logits: Tensor, temperature: float = 1.0, noise: Noise | N
     >>> torch.equal(weights, weights.transpose(1, 2))
     True
     """
-    draw = uniform(edge_logits, noise).clamp(1e-6, 1 - 1e-6).logit()
+    draw = uniform(edge_logits, noise, 2 if edge_logits.dim() == 3 else 0).clamp(1e-6, 1 - 1e-6).logit()
     if draw.dim() == 3:
         draw = draw.triu(1)
         draw = draw + draw.transpose(1, 2)

@@ -1,0 +1,455 @@
+"""What must hold for networks that are trained together: each is what it would be alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cignn import GraphSet
+from cignn.estimators import NeuralGraphClassifier, make_estimator
+from cignn.estimators.feeds import Data, Feed, even
+from cignn.estimators.stacks import Fit, fit_together
+from cignn.estimators.training import Training, TrainingLoop, train
+from cignn.graphs import GraphBatch
+from cignn.nn import CIGNN, Noise
+from conftest import Stop
+from examples import TINY, random_matrix
+
+pytestmark = pytest.mark.medium
+
+STEPS = 20
+CI_GNN = TINY | {
+    "n_estimators": 1,
+    "epochs": STEPS,
+    "causal_weight": 0.5,
+    "mask": "stochastic",
+    "generative_epochs": 0,
+}
+GNN = {"hidden": (8, 8), "head_hidden": (8,), "epochs": STEPS}
+PAPER = CI_GNN | {"preset": "paper", "generative_epochs": 8}
+METHODS: dict[str, dict[str, Any]] = {
+    "ci-gnn": CI_GNN,
+    "paper": PAPER,
+    "sib": GNN | {"inner_steps": 2},
+    "dir": GNN | {"scorer_hidden": (8,)},
+    "gcn": GNN,
+    "gat": GNN,
+    "gin": GNN,
+}
+KINDS = ["aligned", "one size", "several sizes"]
+
+
+def make(method: str, **more: Any) -> NeuralGraphClassifier:
+    """A small network of a kind."""
+    name = "ci-gnn" if method == "paper" else method
+    params = METHODS[method] | {"device": "cpu", "random_state": 0} | more
+    made = make_estimator(name, **params)
+    assert isinstance(made, NeuralGraphClassifier)
+    return made
+
+
+def draw(kind: str, g: int, seed: int) -> GraphSet:
+    """Graphs with random features, whose class moves the first."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(4, 10, g) if kind == "several sizes" else np.full(g, 6)
+    y = np.arange(g) % 2
+    matrices = [random_matrix(rng, n, 0.7) for n in sizes]
+    x = [rng.normal(size=(n, 3)) + label * np.eye(3)[0] for n, label in zip(sizes, y, strict=True)]
+    if kind == "aligned":
+        return GraphSet.from_arrays(np.stack(matrices), np.stack(x), y, node_names=list("abcdef"))
+    return GraphSet.from_arrays(matrices, x, y)
+
+
+def plan(model: NeuralGraphClassifier, graphs: GraphSet, held_out: int = 8) -> Training:
+    """The training of one network, in float64: rounding must not grow to steps of Adam."""
+    (training,) = model._plan(graphs[held_out:], None, graphs[:held_out]).trainings
+    training.network.double()
+    return training
+
+
+def doubled(batch: GraphBatch) -> GraphBatch:
+    """The same graphs in float64."""
+    return dataclasses.replace(batch, x=batch.x.double(), adj=batch.adj.double())
+
+
+def trained(trainings: Sequence[Training]) -> list[Training]:
+    """The same trainings, done together."""
+    train(trainings)
+    return list(trainings)
+
+
+def assert_same(one: Training, other: Training, rtol: float = 1e-7) -> None:
+    """Same history, same epoch, same weights."""
+    assert one.error is None and other.error is None
+    mine, theirs = one.state.history, other.state.history
+    assert [row["stage"] for row in mine] == [row["stage"] for row in theirs]
+    for a, b in zip(mine, theirs, strict=True):
+        assert a.keys() == b.keys()
+        numbers = [name for name in a if name not in ("seconds", "stage")]
+        np.testing.assert_allclose(
+            [a[name] for name in numbers], [b[name] for name in numbers], rtol=rtol, atol=1e-9
+        )
+    assert one.state.best_epoch == other.state.best_epoch and one.state.steps == other.state.steps
+    for name, value in one.network.state_dict().items():
+        torch.testing.assert_close(value, other.network.state_dict()[name], rtol=1e-6, atol=1e-8)
+
+
+CASES = [(method, kind) for method in METHODS for kind in KINDS if method == "ci-gnn" or kind == KINDS[-1]]
+
+
+def several(method: str, kind: str, **more: Any) -> list[Callable[[], Training]]:
+    """Makers of trainings that differ in graphs, number of graphs and of batches, and seed."""
+    sizes = ((24, 0), (40, 1), (33, 2))  # of which eight validate
+    return [
+        lambda g=g, seed=seed: plan(
+            make(method, random_state=seed, batch_size=16, **more), draw(kind, g, seed), 8
+        )
+        for g, seed in sizes
+    ]
+
+
+@pytest.mark.parametrize(("method", "kind"), CASES)
+def test_networks_of_a_stack_are_those_trained_alone(method: str, kind: str) -> None:
+    """The first network has one batch in an epoch: its history is that of twenty steps."""
+    makers = several(method, kind)
+    together = trained([maker() for maker in makers])
+    assert together[0].state.steps == STEPS and len({one.state.steps for one in together}) > 1
+    for maker, one in zip(makers, together, strict=True):
+        (alone,) = trained([maker()])
+        assert_same(one, alone)
+        batch = doubled(one.validation.graphs.batch())
+        with torch.no_grad():
+            mine, theirs = (training.network(batch).logits for training in (one, alone))
+        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-8)
+
+
+# ---------------------------------------------------------------- company
+
+
+OTHERS: dict[str, list[dict[str, Any]]] = {
+    "ci-gnn": [
+        {"learning_rate": 0.05, "weight_decay": 0.01, "ema_decay": 0.5, "patience": 1, "keep_anneal": 0.0},
+        {"learning_rate": 1e200, "keep_anneal": 0.0},
+        {"causal_weight": 3.0, "rest_weight": 0.3, "reconstruction": 0.2, "keep_anneal": 0.0},
+    ],
+    "gin": [
+        {"learning_rate": 0.05, "weight_decay": 0.0, "ema_decay": 0.0},
+        {"learning_rate": 1e200},
+        {"random_state": 5},
+    ],
+}
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_a_network_does_not_depend_on_its_company(method: str) -> None:
+    """Nor on its place, on one that stops early, or on one that comes to nothing."""
+    more = {"keep_anneal": 0.0} if method == "ci-gnn" else {}
+
+    def mine() -> Training:
+        return plan(make(method, epochs=8, batch_size=16, **more), draw("several sizes", 40, 0))
+
+    def others() -> list[Training]:
+        return [
+            plan(make(method, **{"epochs": 8, "batch_size": 16} | params), draw("several sizes", 30, seed))
+            for seed, params in enumerate(OTHERS[method], 1)
+        ]
+
+    (alone,) = trained([mine()])
+    first, other, bad, last = trained([mine(), *others()])
+    assert_same(first, alone)
+    assert isinstance(bad.error, FloatingPointError) and "diverged" in str(bad.error)
+    assert other.error is None and last.error is None
+    if method == "ci-gnn":
+        assert other.state.epoch < 8, "it was to stop early"
+    *_, at_the_end = trained([*others()[::-1], mine()])
+    assert_same(at_the_end, alone)
+
+
+# ------------------------------------------------------------ interruptions
+
+
+def in_folder(folder: Path, method: str) -> list[Training]:
+    """Trainings with checkpoints."""
+    return [
+        plan(
+            make(method, epochs=12, random_state=seed, batch_size=16, checkpoint=folder / str(seed)),
+            draw("several sizes", g, seed),
+        )
+        for g, seed in ((24, 0), (40, 1), (33, 2))
+    ]
+
+
+@pytest.mark.parametrize("method", ["paper", "sib"])
+def test_a_stack_that_was_killed_goes_on_to_the_same_numbers(tmp_path: Path, stop: Stop, method: str) -> None:
+    """Also when one of its networks is some epochs behind the others, in another stage."""
+    (tmp_path / "whole").mkdir()
+    whole = trained(in_folder(tmp_path / "whole", method))
+    for done in (5, 5):  # in the tenth epoch the paper's second stage has begun
+        stop(done)
+        with pytest.raises(SystemExit):
+            train(in_folder(tmp_path, method))
+        if not (tmp_path / "behind").exists():
+            (tmp_path / "behind").write_bytes((tmp_path / "1").read_bytes())
+    counter = stop(None)
+    (tmp_path / "all").mkdir()
+    for name in "012":
+        (tmp_path / "all" / name).write_bytes((tmp_path / name).read_bytes())
+    for one, expected in zip(trained(in_folder(tmp_path / "all", method)), whole, strict=True):
+        assert_same(one, expected)
+    assert counter.finished == 2
+    (tmp_path / "1").write_bytes((tmp_path / "behind").read_bytes())
+    for one, expected in zip(trained(in_folder(tmp_path, method)), whole, strict=True):
+        assert_same(one, expected)
+    assert counter.finished == 2 + 2 + 7
+
+
+def test_ctrl_c_is_meant_for_all_networks(tmp_path: Path, stop: Stop) -> None:
+    """Those that go on from another epoch, those of another kind and those that wait for their turn."""
+    stop(3)
+    with pytest.raises(SystemExit):
+        train(in_folder(tmp_path, "gin"))
+    (tmp_path / "2").unlink()
+    counter = stop(1, KeyboardInterrupt)
+    first, second, third = trained(in_folder(tmp_path, "gin"))
+    assert counter.finished == 1
+    assert first.state.interrupted and second.state.interrupted and third.state.interrupted
+    assert first.state.epoch == second.state.epoch == 4
+    assert first.error is None and isinstance(third.error, KeyboardInterrupt)
+    models = [make(name, epochs=3) for name in ("gin", "gin", "gcn")]
+    stop(4, KeyboardInterrupt)
+    graphs = draw("several sizes", 30, 0)
+    with pytest.raises(KeyboardInterrupt):
+        fit_together([Fit(model, graphs) for model in models], networks=1)
+    assert not models[0].interrupted_ and models[1].interrupted_ and not hasattr(models[2], "network_")
+
+
+# ---------------------------------------------------------------- estimators
+
+
+@pytest.mark.parametrize("networks", [1, 4])
+def test_one_that_fails_does_not_keep_others_from_their_fit(tmp_path: Path, networks: int) -> None:
+    graphs = draw("several sizes", 30, 0)
+    (tmp_path / "spoilt").write_text("no checkpoint")
+    more: list[dict[str, Any]] = [{}, {}, {"learning_rate": 1e38}, {"checkpoint": tmp_path / "spoilt"}, {}]
+    labels = [None, np.where(graphs.y == 1, np.nan, 0.0), None, None, None]
+    models = [make("gin", epochs=3, **{"random_state": i} | params) for i, params in enumerate(more)]
+    fits = [Fit(model, graphs, y) for model, y in zip(models, labels, strict=True)]
+    found = fit_together(fits, networks=networks)
+    kinds = [None, ValueError, FloatingPointError, ValueError, None]
+    assert [None if error is None else type(error) for error in found] == kinds
+    assert "checkpoint" in str(found[3])
+    for model, error in zip(models, found, strict=True):
+        assert hasattr(model, "network_") == (error is None)
+    alone = make("gin", epochs=3, random_state=4).fit(graphs)
+    np.testing.assert_allclose(models[4].predict_proba(graphs), alone.predict_proba(graphs), atol=1e-3)
+
+
+@pytest.mark.parametrize("networks", [0, -1, 1.5, "many", None])
+def test_an_unknown_number_of_networks_is_refused(networks: Any) -> None:
+    with pytest.raises(ValueError, match="networks must be a whole number of at least 1"):
+        fit_together([Fit(make("gin"), draw("one size", 20, 0))], networks=networks)
+
+
+def test_members_with_batches_of_different_lengths_are_trained_too() -> None:
+    graphs = draw("several sizes", 26, 0)
+    graphs.meta["subject"] = np.repeat(np.arange(8), [1, 1, 2, 2, 3, 4, 6, 7])
+    model = make("ci-gnn", epochs=2, n_estimators=4, validation_fraction=0.3)
+    lengths = {len(one.training) for one in model._plan(graphs, None, None).trainings}
+    assert len(lengths) > 1, "the case is not there"
+    assert fit_together([Fit(model, graphs)], networks=4) == [None]
+    assert len(model.network_.networks()) == 4
+
+
+# -------------------------------------------------------------------- feeds
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), [("ci-gnn", "aligned"), ("ci-gnn", KINDS[-1]), ("dir", KINDS[-1])]
+)
+def test_graphs_that_are_read_batch_by_batch_give_the_same(
+    monkeypatch: pytest.MonkeyPatch, method: str, kind: str
+) -> None:
+    makers = several(method, kind, epochs=6)
+    resident = trained([maker() for maker in makers])
+    monkeypatch.setattr(Feed, "_fits", lambda self: False)
+    for one, other in zip(trained([maker() for maker in makers]), resident, strict=True):
+        assert_same(one, other)
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_batch_has_the_graphs_at_its_positions_and_their_labels(
+    monkeypatch: pytest.MonkeyPatch, fits: bool
+) -> None:
+    monkeypatch.setattr(Feed, "_fits", lambda self: fits)
+    trainings = [maker() for maker in several("dir", "several sizes")]
+    loop = TrainingLoop(trainings, None)
+    data = [one.training for one in trainings]
+    rng = np.random.default_rng(0)
+    positions = [[rng.permutation(len(one))[:7] for one in data] for _ in range(3)]
+    for at, read in zip(positions, loop.batches(data, positions), strict=True):
+        tensors = read.tensors(loop.feed)
+        assert (
+            tensors["adj"].shape[-1]
+            == read.width
+            == max(one.sizes[i].max() for one, i in zip(data, at, strict=True))
+        )
+        for row, (one, i) in enumerate(zip(data, at, strict=True)):
+            batch = one.graphs.batch(one.rows[i])
+            n = batch.adj.shape[1]
+            assert torch.equal(tensors["adj"][row, :, :n, :n], batch.adj.double())
+            assert torch.equal(tensors["x"][row, :, :n], batch.x.double())
+            assert tensors["mask"][row].sum() == batch.mask.sum() and not tensors["adj"][row, :, n:].any()
+            assert read.y[row].tolist() == one.y[i].tolist()
+            edges = tensors["edge_list"][row]
+            found = tensors["adj"][row].flatten(1).gather(1, edges)[edges > 0]
+            assert len(found) == batch.edge_mask.sum() / 2 and found.all()
+
+
+SIZES: list[tuple[int, int]] = [(1, 32), (5, 32), (31, 32), (32, 32), (33, 32), (64, 32), (100, 32), (100, 7)]
+
+
+@pytest.mark.parametrize(("g", "batch_size"), SIZES)
+def test_batches_have_one_length_and_every_graph_is_in_an_epoch(g: int, batch_size: int) -> None:
+    rng = np.random.default_rng(0)
+    graphs: Any = SimpleNamespace(n_nodes=rng.integers(3, 30, 200))
+    data = Data(graphs, rng.permutation(200)[:g], np.zeros(g, int))
+    for _ in range(5):
+        batches = data.batches(batch_size, rng)
+        assert {len(batch) for batch in batches} == {min(batch_size, g)} == {data.length(batch_size)}
+        assert len(batches) == -(-g // batch_size)
+        assert all(len(set(batch.tolist())) == len(batch) for batch in batches)
+        assert set(np.concatenate(batches).tolist()) == set(range(g))
+
+
+def test_batches_of_huge_graphs_are_shorter() -> None:
+    sizes = np.array([6000] * 3 + [10] * 61)
+    graphs: Any = SimpleNamespace(n_nodes=sizes)
+    data = Data(graphs, np.arange(64), np.zeros(64, int))
+    batches = data.batches(32, np.random.default_rng(0))
+    assert not even(sizes, 32) and data.length(32) is None
+    assert sorted(np.concatenate(batches).tolist()) == list(range(64))
+    assert max(map(len, batches)) <= 32 and min(len(batch) for batch in batches if (batch < 3).any()) < 32
+
+
+def test_every_network_has_batches_and_noise_in_every_epoch_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    orders, seeds = [], []
+    batches = TrainingLoop.batches
+
+    def spy(loop: TrainingLoop, data: Any, positions: Any) -> Any:
+        if torch.is_grad_enabled():
+            orders.extend(tuple(np.concatenate(row).tolist()) for row in zip(*positions, strict=True))
+            seeds.extend(generator.initial_seed() for generator in loop.noise.generators)
+        return batches(loop, data, positions)
+
+    monkeypatch.setattr(TrainingLoop, "batches", spy)
+    graphs = draw("one size", 40, 0)
+    train([plan(make("gin", epochs=3, random_state=seed), graphs) for seed in (0, 1)])
+    assert len(orders) == len(set(orders)) == len(set(seeds)) == 6
+    again = len(orders)
+    train([plan(make("gin", epochs=3, random_state=1), graphs)])
+    assert orders[again:] == orders[1:again:2] and seeds[again:] == seeds[1:again:2]
+
+
+# -------------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal"])
+def test_a_network_draws_the_same_numbers_in_any_company(kind: str) -> None:
+    def draws(seeds: Sequence[int], row: int, n: int, own: Sequence[int] | None = None) -> list[Tensor]:
+        noise = Noise([torch.Generator().manual_seed(seed) for seed in seeds])
+        noise.widths = own
+        sample = getattr(noise, kind)
+        vectors, matrices = torch.zeros(len(seeds), 4, n, 3), torch.zeros(len(seeds), 4, n, n)
+        heads = torch.zeros(len(seeds), 4, 5)
+        stacked = [
+            torch.func.vmap(lambda like: sample(like, nodes=1))(vectors),
+            torch.func.vmap(lambda like: sample(like, nodes=2))(matrices),
+            torch.func.vmap(sample)(heads),
+        ]
+        return [part[row] for part in stacked]
+
+    vectors, matrices, heads = draws([7], 0, 6)
+    assert len({vectors.std().item(), matrices.std().item(), heads.std().item()}) == 3
+    for seeds, row, n, own in (
+        ([5, 7], 1, 6, None),
+        ([7, 7, 3], 0, 9, [6, 4, 9]),
+        ([1, 2, 7], 2, 8, [3, 8, 6]),
+    ):
+        found = draws(seeds, row, n, own)
+        assert torch.equal(found[0][:, :6], vectors) and not found[0][:, 6:].any()
+        assert torch.equal(found[1][:, :6, :6], matrices) and not found[1][:, 6:].any()
+        assert torch.equal(found[2], heads)
+    wide, narrow = draws([7], 0, 6, [9]), draws([7], 0, 9, [9])
+    assert torch.equal(wide[0], narrow[0][:, :6]) and torch.equal(wide[1], narrow[1][:, :6, :6])
+
+
+# ------------------------------------------------------------ prepared batches
+
+
+@pytest.mark.parametrize("density", [None, 0.5])
+@pytest.mark.parametrize("kind", ["aligned", "several sizes"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_prepared_batch_gives_what_others_give(method: str, kind: str, density: float | None) -> None:
+    name = "encoder_density" if method in ("ci-gnn", "paper") else "density"
+    graphs = draw(kind, 24, 0)
+    one = plan(make(method, **{name: density}), graphs)
+    plain = dataclasses.replace(doubled(graphs.batch()), y=torch.from_numpy(graphs.y))
+    network, found = one.network, []
+    state = {k: v.clone() for k, v in network.state_dict().items()}
+    for batch in (plain, network.prepare(plain)):
+        numbers = []
+        for stage in one.stages:
+            network.load_state_dict(state)
+            network.train()
+            noise = Noise([torch.Generator().manual_seed(0)])
+            now = {k: torch.tensor(v, dtype=torch.float64) for k, v in stage.numbers(0).items()}
+            terms = stage.losses(batch, noise, **now)
+            numbers += [terms, dict(network.named_buffers())]
+        network.load_state_dict(state)
+        out = network.eval()(batch)
+        numbers += [{"logits": out.logits, "embedding": network.embed(batch)}]
+        if out.edge_weights is not None:
+            numbers += [{"weights": out.edge_weights}]
+        found.append([{k: v.detach().clone() for k, v in part.items()} for part in numbers])
+    torch.testing.assert_close(found[0], found[1], rtol=1e-8, atol=1e-10)
+
+
+# ------------------------------------------------------------ terms that are none
+
+
+def test_a_term_that_is_no_number_is_left_out_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nowhere else: the others learn from theirs."""
+    makers = several("ci-gnn", "aligned", epochs=4)
+    alone = [trained([maker()])[0] for maker in makers]
+    causal_losses = CIGNN.causal_losses
+
+    def spoilt(self: CIGNN, *args: Any) -> dict[str, Tensor]:
+        terms = causal_losses(self, *args)
+        return terms | {"causal": torch.where(self.class_weight[0] == 1 + 1e-9, torch.nan, terms["causal"])}
+
+    monkeypatch.setattr(CIGNN, "causal_losses", spoilt)
+    together = [maker() for maker in makers]
+    together[1].network.class_weight.fill_(1 + 1e-9)  # a mark that changes no loss
+    train(together)
+    first, second, third = together
+    assert_same(first, alone[0])
+    assert_same(third, alone[2])
+    assert second.error is None and "causal" not in second.state.history[0]
+    assert [row["skipped_terms"] for row in second.state.history] == [2] * 4, "one in each of two steps"
+    assert all(np.isfinite(row["loss"]) for row in second.state.history)
+    assert all(value.isfinite().all() for value in second.network.state_dict().values())
+    different = [
+        not torch.equal(value, alone[1].network.state_dict()[name])
+        for name, value in second.network.state_dict().items()
+    ]
+    assert any(different)
