@@ -7,8 +7,11 @@ import gc
 import json
 import os
 import pickle
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -378,6 +381,38 @@ def test_a_save_that_fails_leaves_the_old_arrays(tmp_path: Path, monkeypatch: py
     assert sorted(path.iterdir()) == files and not (tmp_path / "new").exists()
     monkeypatch.undo()
     assert load_cohort(path).digest() == own.digest()
+
+
+@pytest.mark.medium
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_save_that_is_killed_leaves_whole_arrays(tmp_path: Path, fresh: bool) -> None:
+    pair = [cohort()[:6], cohort()[6:]._with(sites=None)]
+    wanted = {one.digest() for one in pair}
+    path = tmp_path / "arrays"
+    if not fresh:
+        pair[0].save(path, mapped=True)
+    for i in range(12):
+        child = os.fork()
+        if child == 0:
+            try:
+                for turn in range(1000):
+                    pair[turn % 2].save(path, mapped=True)
+            finally:
+                os._exit(1)
+        time.sleep(0.004 * i if fresh else 0.02 + 0.007 * i)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        try:
+            assert load_cohort(path).digest() in wanted
+        except (FileNotFoundError, ValueError) as error:
+            assert fresh and "\n" not in str(error)
+        if fresh:
+            pair[1].save(path, mapped=True)  # what was left behind is in nobody's way
+            assert load_cohort(path).digest() == pair[1].digest()
+            assert {item.suffix for item in path.iterdir()} == {".npy", ".json"}
+            assert not any(item.name.startswith(".") for item in path.iterdir())
+            shutil.rmtree(path)
 
 
 def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
