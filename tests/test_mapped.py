@@ -487,9 +487,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda f: edit_index(f, lambda i: i["arrays"]["site"].update(file="../site.npy")),
         "arrays.json is damaged",
     ),
+    "left out": (lambda f: edit_index(f, lambda i: i["arrays"].pop("site")), "arrays.json is damaged"),
     "shape": (
-        lambda f: edit_index(f, lambda i: i["arrays"]["site"].update(shape=[23])),
-        "site.npy holds 24 values, arrays.json says 23",
+        lambda f: np.save(f / "site.npy", np.load(f / "site.npy")[1:]),
+        "site.npy holds 23 values, arrays.json says 24",
     ),
     "float64": (lambda f: rewrite(f, lambda a: a.astype(float)), "must hold float32 row by row, got float64"),
     "columns": (lambda f: rewrite(f, np.asfortranarray), "must hold float32 row by row, got columns first"),

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cignn._array_files import NUMBERS_AND_WORDS, names_in, read_npy, read_npz, regular
+from cignn._arrays import digest
 from cignn._files import locked, replacing, unwritten, write_text
 from cignn._mapped import SCRATCH, MappedArray, write_npy
 
@@ -84,7 +85,7 @@ def _write_folder(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def _write_index(path: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
-    index = {"format": FORMAT, "version": VERSION, "arrays": files}
+    index = {"format": FORMAT, "version": VERSION, "arrays": files, "checksum": digest(files)}
     write_text(path / INDEX, json.dumps(index, indent=1) + "\n")
 
 
@@ -155,6 +156,8 @@ def _listing(path: Path) -> dict[str, dict[str, Any]]:
             raise ValueError
         version = content["version"]
         arrays = {str(name): _facts(facts) for name, facts in content["arrays"].items()}
+        if version == VERSION and content["checksum"] != digest(content["arrays"]):
+            raise ValueError
     except OSError as error:
         raise type(error)(f"{index} cannot be read ({error.strerror}).") from error
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
