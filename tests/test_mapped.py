@@ -593,6 +593,16 @@ def test_a_folder_made_with_numpy_is_read(tmp_path: Path) -> None:
         load_cohort(made(tmp_path / "c", series=stacked, lengths=own.lengths[1:], label=own.y[1:]))
 
 
+def test_bytes_in_any_order_are_read(tmp_path: Path) -> None:
+    own = cohort()
+    for order in "<>":
+        numbers = {"label": own.y.astype(f"{order}i8"), "site": np.arange(N).astype(f"{order}f8") // 12}
+        one = load_cohort(made(tmp_path / f"in {order}", matrices=np.asarray(own.matrices), **numbers))
+        assert one.y.tolist() == own.y.tolist() and one.sites.tolist() == [0] * 12 + [1] * 12
+    with pytest.raises(ValueError, match="must hold float32 row by row, got >f4"):
+        load_cohort(made(tmp_path / "big", matrices=np.asarray(own.matrices).astype(">f4"), label=own.y))
+
+
 def broken(data: str) -> Cohort:
     """Somebody with NaN, somebody with a constant ROI, and a matrix that is askew."""
     own = cohort(data)

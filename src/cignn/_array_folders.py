@@ -160,7 +160,7 @@ def _listing(path: Path) -> dict[str, dict[str, Any]]:
             raise ValueError
     except OSError as error:
         raise type(error)(f"{index} cannot be read ({error.strerror}).") from error
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
         raise ValueError(f"{index} is damaged or no list of arrays; {AGAIN}.") from None
     if version != VERSION:
         raise ValueError(f"{path} was written by another cignn (format {version}); upgrade cignn.")
