@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,28 @@ def test_an_array_on_disk_is_indexed_like_one_in_memory(tmp_path: Path, first: s
     doubled = got.with_step(np.square).with_step(np.negative)
     np.testing.assert_array_equal(np.asarray(doubled), -np.square(wanted))
     assert _arrays.digest(got) == _arrays.digest(wanted)
+
+
+def test_threads_read_the_same_file(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(200, 50)).astype(np.float32)
+    np.save(tmp_path / "a.npy", values)
+    mapped = MappedArray.open(tmp_path / "a.npy")
+    orders = [np.random.default_rng(i).permutation(200) for i in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        for order, got in zip(orders, pool.map(lambda rows: np.asarray(mapped[rows]), orders), strict=True):
+            np.testing.assert_array_equal(got, values[order])
+
+
+@pytest.mark.parametrize("way", ["preadv", "seek"])
+def test_files_are_read_where_there_is_no_preadv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    values = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
+    np.save(tmp_path / "a.npy", values)
+    if way == "seek":
+        monkeypatch.delattr(os, "preadv", raising=False)
+    mapped = MappedArray.open(tmp_path / "a.npy")
+    np.testing.assert_array_equal(mapped[[7, 3, 4, 5]], values[[7, 3, 4, 5]])
 
 
 def test_wrong_indices_are_refused(tmp_path: Path) -> None:
