@@ -27,7 +27,7 @@ from cignn.estimators.settings import (
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn.autoencoder import ACTIVATIONS
-from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASKS, PRICES, CIGNNOutput
+from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASK_SOURCES, MASKS, PRICES, CIGNNOutput
 from cignn.nn.layers import LAYERS, READOUTS
 from cignn.nn.noise import Noise
 from cignn.nn.subgraph import edge_price
@@ -47,6 +47,7 @@ CHOICES: dict[str, Collection[Any]] = {
     "independence": (True, False),
     "node_vectors": (True, False),
     "causal_noise": (True, False),
+    "mask_from": MASK_SOURCES,
     "choose_by": ("accuracy", "loss"),
     "pricing": PRICES,
 }
@@ -74,6 +75,7 @@ ARCHITECTURE = (  # the settings the network itself is made of
     "node_vectors",
     "initial_noise",
     "causal_noise",
+    "mask_from",
 )
 
 
@@ -234,6 +236,8 @@ class CIGNNClassifier(ExplainingClassifier):
             raise ValueError(
                 f"{name} needs aligned graphs, node i the same in each, of at least two nodes; these are not."
             )
+        if settings["mask_from"] == "nodes" and not settings["node_vectors"]:
+            raise ValueError('mask_from="nodes" needs node_vectors=True.')
         whole(settings, "batch_size", 1)
         if is_auto(settings["epochs"]):
             settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])

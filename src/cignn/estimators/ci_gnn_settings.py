@@ -56,6 +56,9 @@ class CIGNNSettings(Mapping[str, Any]):
         Standard deviation of α and β before training.
     causal_noise : bool, default=True (connectome: False)
         Whether α is drawn at random while training, as β is.
+    mask_from : {"latents", "nodes"}, default="latents" (connectome: "nodes")
+        What the mask is made of: "latents", the latent variables α of each graph; "nodes", the learned
+        vectors of the nodes alone, so that all graphs share one mask.
     node_vectors : bool, default=False (connectome: True)
         Whether to add a learned vector for each node to its latent variables; for aligned graphs.
     separate_products : bool, default=True (paper: False)
@@ -144,6 +147,7 @@ class CIGNNSettings(Mapping[str, Any]):
     n_noncausal: int = UNSET
     initial_noise: float = UNSET
     causal_noise: bool = UNSET
+    mask_from: str = UNSET
     node_vectors: bool = UNSET
     separate_products: bool = UNSET
     mask: str = UNSET
@@ -277,6 +281,7 @@ _MOTIF = CIGNNSettings(
     n_noncausal=8,
     initial_noise=1.0,
     causal_noise=True,
+    mask_from="latents",
     node_vectors=False,
     separate_products=True,
     mask="stochastic",
@@ -313,6 +318,7 @@ PRESETS: dict[str, CIGNNSettings] = {
         n_causal=128,
         initial_noise=0.02,
         causal_noise=False,
+        mask_from="nodes",
         node_vectors=True,
         keep=0.2,
         keep_anneal=0.0,

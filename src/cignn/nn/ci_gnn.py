@@ -21,6 +21,7 @@ from cignn.nn.subgraph import EdgeMeans, sample_edges
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
+MASK_SOURCES = ("latents", "nodes")
 PRICES = ("explained", "fixed")
 # share of the edge price due before anything is explained, without which logits run away at once, and the
 # share of edges that is free of this part
@@ -138,6 +139,9 @@ class CIGNN(SingleModel):
         About the standard deviation of the latents before training.
     causal_noise : bool, default=True
         Whether the causal latents are drawn at random while training; if not, only β is.
+    mask_from : str, default="latents"
+        What the mask is made of: "latents", the causal latents of each graph, or "nodes", the learned vectors
+        of the nodes alone, which all graphs share; needs ``node_vectors``.
 
     References
     ----------
@@ -183,12 +187,14 @@ class CIGNN(SingleModel):
         node_vectors: bool = False,
         initial_noise: float = 1.0,
         causal_noise: bool = True,
+        mask_from: str = "latents",
     ) -> None:
         super().__init__(n_features, n_classes)
         n_latent = n_causal + n_noncausal
         self.n_causal = n_causal
         self.n_noncausal = n_noncausal
         self.mask = mask
+        self.mask_from = mask_from
         self.temperature = temperature
         self.rest = rest
         self.causal_effect = causal_effect
@@ -335,17 +341,25 @@ class CIGNN(SingleModel):
             edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2
         latent, z = self.encode(batch, edge_weights, noise)
         alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)
-        edge_logits = self.subgraph(alpha)  # eq. (14) before its sigmoid
+        edge_logits = self.subgraph(self._mask_vectors(alpha))  # eq. (14) before its sigmoid
 
         values = self.classifier.edge_values(edge_logits)
         if self.training and self.mask == "stochastic":
-            prob = sample_edges(values, self.temperature, noise)
+            prob = sample_edges(values.expand(len(batch), *values.shape[1:]), self.temperature, noise)
         else:
-            prob = torch.sigmoid(values)
+            prob = torch.sigmoid(values).expand(len(batch), *values.shape[1:])
         if edge_weights is not None:
             prob = prob * self.classifier.edge_values(edge_weights)
         logits, rest_logits = self._classify(batch, prob, noise)
+        edge_logits = edge_logits.expand(len(batch), -1, -1)
         return _Pass(logits, edge_logits, values, prob, alpha, beta, latent, rest_logits)
+
+    def _mask_vectors(self, alpha: Tensor) -> Tensor:
+        """Vectors of nodes that the mask is made of: those of each graph, or (1, n, K), the same for all."""
+        if self.mask_from == "latents":
+            return alpha
+        assert self.encoder.node_vectors is not None
+        return self.encoder.node_vectors[None, :, : self.n_causal]
 
     def _classify(self, batch: GraphBatch, prob: Tensor, noise: Noise | None) -> tuple[Tensor, Tensor | None]:
         """Class logits of the subgraphs and, while training, of what they leave of some graphs.
@@ -448,7 +462,10 @@ class CIGNN(SingleModel):
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
         if keep is not None:
-            edges = EdgeMeans.of(out.values.flatten(), self.classifier.presence(batch).flatten())
+            present = self.classifier.presence(batch)
+            if len(out.values) < len(present):  # one mask for all graphs: it counts by how many have an edge
+                present = present.sum(0, keepdim=True)
+            edges = EdgeMeans.of(out.values.flatten(), present.flatten())
             losses["edges"] = edges.information(keep)
             if self.pricing == "explained":
                 floor = edges.information(
