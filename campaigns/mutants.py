@@ -315,8 +315,8 @@ MUTANTS = [
     Mutant(
         "all networks draw from the first generator",
         "nn/noise.py",
-        "            noise.write(part, row, fill, nodes)\n",
-        "            noise.write(part, 0, fill, nodes)\n",
+        "            noise._write(part, row, fill, nodes)\n",
+        "            noise._write(part, 0, fill, nodes)\n",
         "stacks",
     ),
     Mutant(
