@@ -28,7 +28,7 @@ def one_step(classifier: NeuralGraphClassifier, graphs: GraphSet) -> Work:
     trainings = classifier._plan(graphs, graphs.y, graphs).trainings
     loop = TrainingLoop(trainings, None)
     loop.begin(len(trainings[0].stages) - 1)
-    train_mode(loop.network, loop.stages[0])
+    train_mode(loop.network, loop.stage)
     everyone = [np.arange(len(graphs))] * len(trainings)
     (batch,) = loop.batches([one.training for one in trainings], [everyone])
     active = torch.ones(len(trainings), device=loop.device)

@@ -69,7 +69,8 @@ def _growth(what: str, sizes: list[Size], device: torch.device) -> list[Row]:
             for where, rows in found.items():
                 rows.append(measured(folder, where == "on disk", device))
     along = np.array([getattr(size, what) for size in sizes])
-    other = f"{sizes[0].rois} ROIs" if what == "subjects" else f"{sizes[0].subjects} subjects"
+    fixed = f"{sizes[0].rois} ROIs" if what == "subjects" else f"{sizes[0].subjects} subjects"
+    word = "subjects" if what == "subjects" else "ROIs"
     out = []
     for where, rows in found.items():
         steps = np.array([row["seconds"] / row["steps"] for row in rows])
@@ -81,9 +82,9 @@ def _growth(what: str, sizes: list[Size], device: torch.device) -> list[Row]:
             f"beyond imports for {size.gib:.2f} GiB of matrices"
             for size, row, step in zip(sizes, rows, steps, strict=True)
         }
-        title = f"epoch of {along[0]} to {along[-1]} {what}, {other}, {where}"
+        title = f"epoch of {along[0]} to {along[-1]} {word}, {fixed}, {where}"
         out.append(
-            Row(f"{title}: time ~ {what} ** exponent", {}, _one(exponent), kind="exponent", notes=notes)
+            Row(f"{title}: time ~ {word} ** exponent", {}, _one(exponent), kind="exponent", notes=notes)
         )
         slope = (memory[-1] - memory[0]) / (sizes[-1].gib - sizes[0].gib)
         out.append(Row(f"{title}: growth of memory / growth of matrices", {}, _one(slope)))

@@ -559,6 +559,39 @@ MUTANTS = [
         "self._kept(left)",
         "connectome",
     ),
+    # ----------------------------------------------------------------- arrays on disk
+    Mutant(
+        "rows after a gap on disk are not found",
+        "_mapped.py",
+        "int(rows[start]) * self._row",
+        "(int(rows[0]) + int(start)) * self._row",
+        "mapped",
+        "indexed",
+    ),
+    Mutant(
+        "arrays on disk are believed whatever their checksums",
+        "_array_folders.py",
+        'if _checksum(array) != (facts["dtype"], facts["crc32"]):',
+        "if not facts:",
+        "mapped",
+        "damaged",
+    ),
+    Mutant(
+        "matrices on disk that are not exactly symmetric stay so",
+        "graphs/building.py",
+        "return adj if exact else adj.with_step(symmetrised)",
+        "return adj",
+        "mapped",
+        "second_copy",
+    ),
+    Mutant(
+        "a forked process removes temporary files",
+        "_mapped.py",
+        "if os.getpid() == owner:",
+        "if owner:",
+        "mapped",
+        "temporary",
+    ),
     # --------------------------------------------------------------------- datasets
     Mutant(
         "the joint counts as motif",

@@ -7,9 +7,13 @@ import gc
 import json
 import os
 import pickle
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +97,28 @@ def test_an_array_on_disk_is_indexed_like_one_in_memory(tmp_path: Path, first: s
     doubled = got.with_step(np.square).with_step(np.negative)
     np.testing.assert_array_equal(np.asarray(doubled), -np.square(wanted))
     assert _arrays.digest(got) == _arrays.digest(wanted)
+
+
+def test_threads_read_the_same_file(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(200, 50)).astype(np.float32)
+    np.save(tmp_path / "a.npy", values)
+    mapped = MappedArray.open(tmp_path / "a.npy")
+    orders = [np.random.default_rng(i).permutation(200) for i in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        for order, got in zip(orders, pool.map(lambda rows: np.asarray(mapped[rows]), orders), strict=True):
+            np.testing.assert_array_equal(got, values[order])
+
+
+@pytest.mark.parametrize("way", ["preadv", "seek"])
+def test_files_are_read_where_there_is_no_preadv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    values = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
+    np.save(tmp_path / "a.npy", values)
+    if way == "seek":
+        monkeypatch.delattr(os, "preadv", raising=False)
+    mapped = MappedArray.open(tmp_path / "a.npy")
+    np.testing.assert_array_equal(mapped[[7, 3, 4, 5]], values[[7, 3, 4, 5]])
 
 
 def test_wrong_indices_are_refused(tmp_path: Path) -> None:
@@ -237,18 +263,10 @@ def test_matrices_need_no_second_copy(tmp_path: Path) -> None:
     for each in (own, Cohort(matrices=matrices, y=own.y)):
         one = on_disk(each, tmp_path)
         files = sorted(tmp_path.rglob("*"))
-        same_graphs(graphs_of(each), graphs_of(one))
+        same_graphs(graphs_of(each), graphs := graphs_of(one))
+        assert graphs.mapped and sorted(tmp_path.rglob("*")) == files
         same_graphs(graphs_of(each, density=0.3), graphs_of(one, density=0.3))
-        assert sorted(tmp_path.rglob("*")) == files
-
-
-def test_graphs_do_not_follow_later_parameters(tmp_path: Path) -> None:
-    one = on_disk(cohort(), tmp_path)
-    step = ConnectomeGraphs(density=0.2).fit(one)
-    graphs = step.transform(one)
-    before = graphs.digest()
-    step.set_params(density=0.5)
-    assert graphs.digest() == before
+        same_graphs(graphs_of(each, features="edges"), graphs_of(one, features="edges"))
 
 
 @pytest.mark.medium
@@ -380,6 +398,38 @@ def test_a_save_that_fails_leaves_the_old_arrays(tmp_path: Path, monkeypatch: py
     assert load_cohort(path).digest() == own.digest()
 
 
+@pytest.mark.medium
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_save_that_is_killed_leaves_whole_arrays(tmp_path: Path, fresh: bool) -> None:
+    pair = [cohort()[:6], cohort()[6:]._with(sites=None)]
+    wanted = {one.digest() for one in pair}
+    path = tmp_path / "arrays"
+    if not fresh:
+        pair[0].save(path, mapped=True)
+    for i in range(12):
+        child = os.fork()
+        if child == 0:
+            try:
+                for turn in range(1000):
+                    pair[turn % 2].save(path, mapped=True)
+            finally:
+                os._exit(1)
+        time.sleep(0.004 * i if fresh else 0.02 + 0.007 * i)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        try:
+            assert load_cohort(path).digest() in wanted
+        except (FileNotFoundError, ValueError) as error:
+            assert fresh and "\n" not in str(error)
+        if fresh:
+            pair[1].save(path, mapped=True)  # what was left behind is in nobody's way
+            assert load_cohort(path).digest() == pair[1].digest()
+            assert {item.suffix for item in path.iterdir()} == {".npy", ".json"}
+            assert not any(item.name.startswith(".") for item in path.iterdir())
+            shutil.rmtree(path)
+
+
 def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
     own = cohort()
     (tmp_path / "full").mkdir()
@@ -452,9 +502,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda f: edit_index(f, lambda i: i["arrays"]["site"].update(file="../site.npy")),
         "arrays.json is damaged",
     ),
+    "left out": (lambda f: edit_index(f, lambda i: i["arrays"].pop("site")), "arrays.json is damaged"),
     "shape": (
-        lambda f: edit_index(f, lambda i: i["arrays"]["site"].update(shape=[23])),
-        "site.npy holds 24 values, arrays.json says 23",
+        lambda f: np.save(f / "site.npy", np.load(f / "site.npy")[1:]),
+        "site.npy holds 23 values, arrays.json says 24",
     ),
     "float64": (lambda f: rewrite(f, lambda a: a.astype(float)), "must hold float32 row by row, got float64"),
     "columns": (lambda f: rewrite(f, np.asfortranarray), "must hold float32 row by row, got columns first"),
@@ -555,6 +606,16 @@ def test_a_folder_made_with_numpy_is_read(tmp_path: Path) -> None:
             load_cohort(tmp_path / "b", **options)
     with pytest.raises(ValueError, match="lengths must add up"):
         load_cohort(made(tmp_path / "c", series=stacked, lengths=own.lengths[1:], label=own.y[1:]))
+
+
+def test_bytes_in_any_order_are_read(tmp_path: Path) -> None:
+    own = cohort()
+    for order in "<>":
+        numbers = {"label": own.y.astype(f"{order}i8"), "site": np.arange(N).astype(f"{order}f8") // 12}
+        one = load_cohort(made(tmp_path / f"in {order}", matrices=np.asarray(own.matrices), **numbers))
+        assert one.y.tolist() == own.y.tolist() and one.sites.tolist() == [0] * 12 + [1] * 12
+    with pytest.raises(ValueError, match="must hold float32 row by row, got >f4"):
+        load_cohort(made(tmp_path / "big", matrices=np.asarray(own.matrices).astype(">f4"), label=own.y))
 
 
 def broken(data: str) -> Cohort:

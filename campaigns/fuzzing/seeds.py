@@ -15,6 +15,7 @@ from scipy.io import savemat
 from campaigns.fuzzing.containers import to_npy, zipped
 from campaigns.fuzzing.mutators import as_csv
 from cignn import Cohort, GraphSet
+from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import make_estimator
 from cignn.estimators.checkpoint import Checkpoint
@@ -122,6 +123,40 @@ def saved_cohort(folder: Path) -> dict[str, bytes]:
     path = folder / "study.npz"
     cohort().save(path)
     return {"study.npz": path.read_bytes()}
+
+
+def as_npy(**arrays: Any) -> dict[str, bytes]:
+    """A folder of arrays as somebody makes it with numpy."""
+    out = {}
+    for name, array in {**arrays, "label": LABELS, "site": SITES, "subject": IDS}.items():
+        stream = io.BytesIO()
+        values = np.asarray(array)
+        np.save(stream, values.astype(np.float32) if values.dtype.kind == "f" else values)
+        out[f"{name}.npy"] = stream.getvalue()
+    return out
+
+
+def mapped_cohort(folder: Path) -> dict[str, bytes]:
+    """What `Cohort.save` writes for a cohort larger than memory."""
+    return _contents(cohort().save(folder / "arrays", mapped=True))
+
+
+def mapped_graphs(folder: Path) -> dict[str, bytes]:
+    """What `GraphSet.save` writes."""
+    graphs = make_connectome_pipeline(density=0.3).fit_transform(cohort())
+    return _contents(graphs.save(folder / "graphs", mapped=True))
+
+
+def graph_arrays(folder: Path) -> dict[str, bytes]:
+    """The same without the list of arrays and their checksums."""
+    numbers = np.unique(cohort().y, return_inverse=True)[1]
+    graphs = make_connectome_pipeline(density=0.3).fit_transform(cohort()).with_y(numbers)
+    files = _contents(graphs.save(folder / "graphs", mapped=True))
+    return {name: content for name, content in files.items() if name != "arrays.json"}
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def abide() -> list[dict[str, bytes]]:

@@ -19,6 +19,7 @@ from campaigns.fuzzing import seeds
 from campaigns.fuzzing.checks import (
     check_chances,
     check_cohort,
+    check_digest,
     check_graphs,
     check_json,
     check_rows,
@@ -29,7 +30,7 @@ from campaigns.fuzzing.checks import (
 from campaigns.fuzzing.commands import run_command
 from campaigns.fuzzing.containers import reseal
 from campaigns.fuzzing.readers import Files, Reader, Samples
-from cignn import Cohort, CohortClassifier, load_cohort, load_model
+from cignn import Cohort, CohortClassifier, GraphSet, load_cohort, load_model
 from cignn.connectome import ComBat, Connectivity
 from cignn.datasets import Atlas, load_abide, load_ba2motifs, load_rest_meta_mdd, load_srpbs, load_tu
 from cignn.estimators import make_estimator
@@ -50,6 +51,14 @@ def read_study(folder: Path) -> Cohort:
 def read_npz(folder: Path) -> Cohort:
     """Read the one archive."""
     return load_cohort(folder / "study.npz")
+
+
+def read_arrays(folder: Path) -> Cohort:
+    """Read a folder of arrays, and all that stays on disk."""
+    found = load_cohort(folder)
+    if found.series is not None:
+        return found._with(series=list(found.series))
+    return found._with(matrices=np.asarray(found.matrices))
 
 
 def read_mdd(folder: Path) -> Cohort:
@@ -208,9 +217,20 @@ _ARCHIVES = _fixed(
 )
 
 
+_FOLDERS = _fixed(
+    seeds.as_npy(series=_STACK, lengths=_LENGTHS),
+    seeds.as_npy(series=_EQUAL),
+    seeds.as_npy(matrices=seeds.matrices()),
+)
+
+
 def _cohort(weight: int, samples: Samples, read: Callable[[Path], Cohort], part: str = "") -> Reader:
-    """part : "files" of subjects alone, or the "tables" beside them, or all."""
-    wanted = {"files": lambda name: "/" in name, "tables": lambda name: "/" not in name}
+    """part : "files" of subjects alone, the "tables" beside them, "data" without labels and names, or all."""
+    wanted = {
+        "files": lambda name: "/" in name,
+        "tables": lambda name: "/" not in name,
+        "data": lambda name: name not in ("label.npy", "subject.npy"),
+    }
     return Reader(samples, read, check_cohort, weight, wanted.get(part, lambda name: True))
 
 
@@ -233,6 +253,12 @@ TARGETS: dict[str, Reader] = {
     "cohort-table": _cohort(12, _studies(".npy"), read_study, "tables"),
     "cohort-npz": _cohort(14, _ARCHIVES, read_npz),
     "cohort-saved": Reader(_made(seeds.saved_cohort), read_npz, check_shapes, 8),
+    "cohort-arrays": _cohort(6, _FOLDERS, read_arrays, "data"),
+    "cohort-mapped": Reader(_made(seeds.mapped_cohort), read_arrays, check_digest, 6),
+    "graphs-mapped": Reader(_made(seeds.mapped_graphs), GraphSet.load, check_digest, 4),
+    "graphs-arrays": Reader(
+        _made(seeds.graph_arrays), GraphSet.load, check_graphs, 4, lambda name: name != "y.npy"
+    ),
     "abide": _cohort(8, _fixed(*seeds.abide()), read_abide),
     "rest-meta-mdd": _cohort(2, _fixed(seeds.rest_meta_mdd()), read_mdd),
     "srpbs": _cohort(4, _fixed(seeds.srpbs()), load_srpbs),

@@ -179,7 +179,8 @@ def _checked_array(stream: Any, size: int, what: str, kinds: str) -> np.ndarray:
     values = np.empty(math.prod(shape), dtype)
     _fill(stream, values)
     values = values.reshape(shape, order="F" if fortran else "C")
-    return _words(values, what) if dtype.kind in "US" else values
+    native = dtype.newbyteorder("=")  # pandas takes no other
+    return _words(values, what) if dtype.kind in "US" else values.astype(native, copy=False)
 
 
 def _fill(stream: Any, values: np.ndarray) -> None:

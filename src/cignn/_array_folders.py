@@ -9,7 +9,6 @@ new ones.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,12 +18,14 @@ from typing import Any
 import numpy as np
 
 from cignn._array_files import NUMBERS_AND_WORDS, names_in, read_npy, read_npz, regular
-from cignn._files import replacing, unwritten, write_text
-from cignn._mapped import MappedArray, write_npy
+from cignn._arrays import digest
+from cignn._files import locked, replacing, unwritten, write_text
+from cignn._mapped import SCRATCH, MappedArray, write_npy
 
 INDEX = "arrays.json"
 FORMAT, VERSION = "cignn arrays", 1
 AGAIN = "write the folder again"
+TEMPORARY = ".cignn-"  # how names of files begin that are not finished
 
 
 def array_path(path: str | Path, mapped: bool) -> Path:
@@ -44,35 +45,48 @@ def array_path(path: str | Path, mapped: bool) -> Path:
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, Any], mapped: bool) -> Path:
-    """Write arrays and return the path of the file or, with ``mapped``, of the folder; None is left out.
-
-    Give the array last without which the others are nothing: a folder that was never finished lacks it.
-    """
+    """Write arrays and return the path of the file or, with ``mapped``, of the folder; None is left out."""
     path = array_path(path, mapped)
     there = {name: array for name, array in arrays.items() if array is not None}
     if not mapped:
         with replacing(path) as new:
             np.savez(new, **there)
         return path
-    files: dict[str, dict[str, Any]] = {}
     try:
         path.mkdir(exist_ok=True)
-        for name, array in there.items():
+        with locked(path):
+            _write_folder(path, there)
+    except BaseException as error:
+        with suppress(OSError, ValueError):
+            if not _listing(path):  # the folder is new
+                (path / INDEX).unlink()
+                path.rmdir()
+        if isinstance(error, OSError):
+            raise unwritten(path, error) from error
+        raise
+    return path
+
+
+def _write_folder(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays to new files of a folder, then the list of them; what fails leaves the old ones."""
+    files: dict[str, dict[str, Any]] = {}
+    if not (path / INDEX).exists():
+        _write_index(path, files)  # a folder that is never finished holds nothing
+    _clean(path)
+    try:
+        for name, array in arrays.items():
             file = f"{name}.npy" if not (path / f"{name}.npy").exists() else f"{name}.{token_hex(4)}.npy"
             with replacing(path / file) as new, new.open("wb") as stream:
                 crc = write_npy(stream, array)
             files[name] = {"file": file, "shape": list(array.shape), "dtype": _dtype(array), "crc32": crc}
-        index = {"format": FORMAT, "version": VERSION, "arrays": files}
-        write_text(path / INDEX, json.dumps(index, indent=1) + "\n")
-    except BaseException as error:
-        _clean(path, _listed_files(path))
-        with suppress(OSError):
-            path.rmdir()
-        if isinstance(error, OSError):
-            raise unwritten(path, error) from error
-        raise
-    _clean(path, {one["file"] for one in files.values()})
-    return path
+        _write_index(path, files)
+    finally:
+        _clean(path)
+
+
+def _write_index(path: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
+    index = {"format": FORMAT, "version": VERSION, "arrays": files, "checksum": digest(files)}
+    write_text(path / INDEX, json.dumps(index, indent=1) + "\n")
 
 
 def read_arrays(
@@ -85,11 +99,14 @@ def read_arrays(
     path = Path(path)
     if not path.is_dir():
         return dict(read_npz(path, only=only))
-    return {
-        name: _read(path / facts["file"], facts, name in mapped)
-        for name, facts in _listing(path).items()
-        if only is None or name in only
-    }
+    listing = _listing(path)
+    chosen = {name: facts for name, facts in listing.items() if only is None or name in only}
+    try:
+        return {name: _read(path / facts["file"], facts, name in mapped) for name, facts in chosen.items()}
+    except FileNotFoundError:
+        if _listing(path) != listing:  # another process has just replaced them
+            return read_arrays(path, only, mapped)
+        raise
 
 
 def array_names(path: str | Path) -> list[str]:
@@ -139,9 +156,11 @@ def _listing(path: Path) -> dict[str, dict[str, Any]]:
             raise ValueError
         version = content["version"]
         arrays = {str(name): _facts(facts) for name, facts in content["arrays"].items()}
+        if version == VERSION and content["checksum"] != digest(content["arrays"]):
+            raise ValueError
     except OSError as error:
         raise type(error)(f"{index} cannot be read ({error.strerror}).") from error
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
         raise ValueError(f"{index} is damaged or no list of arrays; {AGAIN}.") from None
     if version != VERSION:
         raise ValueError(f"{path} was written by another cignn (format {version}); upgrade cignn.")
@@ -165,28 +184,24 @@ def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _listed_files(path: Path) -> set[str]:
-    with suppress(OSError, ValueError):
-        return {facts["file"] for facts in _listing(path).values()} if (path / INDEX).is_file() else set()
-    return set()
-
-
 def _replaceable(path: Path) -> bool:
     """Whether a folder is empty or holds arrays of ours, and nothing else."""
     if not path.is_dir():
         return False
-    items = [item.name for item in path.iterdir()]
-    ours = all(name == INDEX or name.endswith(".npy") for name in items)
-    return not items or (ours and INDEX in items)
+    names = [item.name for item in path.iterdir() if not item.name.startswith(TEMPORARY)]
+    return not names or (INDEX in names and all(name == INDEX or name.endswith(".npy") for name in names))
 
 
-def _clean(path: Path, keep: set[str]) -> None:
-    """Remove arrays that are not listed: of older writings, or of one that failed."""
-    with suppress(OSError):
-        for item in list(path.glob("*.npy")):
-            if item.name not in keep and item.name[0] != ".":
+def _clean(path: Path) -> None:
+    """Remove arrays that are not listed: of older writings, of those that failed or were killed."""
+    with suppress(ValueError, OSError):
+        listed = {facts["file"] for facts in _listing(path).values()}
+        for item in list(path.iterdir()):
+            unlisted = item.suffix == ".npy" and item.name not in listed
+            abandoned = item.name.startswith(TEMPORARY)
+            if (unlisted or abandoned) and not item.name.startswith(SCRATCH):
                 with suppress(OSError):
-                    os.unlink(item)
+                    item.unlink()
 
 
 def _dtype(array: Any) -> str:

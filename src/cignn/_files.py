@@ -104,6 +104,27 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Lock a folder for this process; yields whether the file system supports that."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            alone = True
+        except OSError:
+            alone = False
+        yield alone
+    finally:
+        os.close(handle)
+
+
 def _guarded(value: Any) -> Any:
     if not isinstance(value, str):
         return value

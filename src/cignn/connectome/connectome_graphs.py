@@ -8,12 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 from sklearn.utils import Tags
 
 from cignn._arrays import upper_indices
 from cignn._checks import choice, number, whole
-from cignn._mapped import MappedArray
+from cignn._mapped import MappedArray, Rows, scratch
 from cignn.connectome.covariates import CohortTransformer, check_cohort_input, check_rois, check_symmetry
 from cignn.datasets.cohort import Cohort
 from cignn.graphs import GraphSet
@@ -33,7 +32,9 @@ class ConnectomeGraphs(CohortTransformer):
 
     By default every connection is an edge, so that weak connections can be causal too. At most one of
     ``density``, ``threshold`` and ``neighbours`` selects edges within each graph, by absolute value after
-    ``sign`` was applied; the selected edges keep their sign.
+    ``sign`` was applied; the selected edges keep their sign. Where the matrices are on disk, complete graphs
+    are read from them; selected edges are written beside them, to a temporary file that is removed with the
+    graphs.
 
     Parameters
     ----------
@@ -157,12 +158,13 @@ class ConnectomeGraphs(CohortTransformer):
                 raise ValueError(f"neighbours must be fewer than the {X.n_rois} ROIs, got {self.neighbours}.")
 
     def _weights(self, X: Cohort) -> Any:
-        """(n, R, R) edge weights; those of matrices on disk are chosen whenever they are read."""
+        """(n, R, R) edge weights; edges chosen from matrices on disk are written to a temporary file."""
         if self.sign == "both" and self.density is self.threshold is self.neighbours is None:
             check_symmetry(X)
             return X.matrices
         if isinstance(X.matrices, MappedArray):
-            return X.matrices.with_step(clone(self)._chosen)  # a copy, whose parameters nobody sets
+            rows = Rows(X.matrices.shape, map(self._chosen, X.matrices.blocks()))
+            return scratch(rows, X.matrices.file.path.parent)
         return self._chosen(np.asarray(X.matrices))
 
     def _chosen(self, matrices: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
 from cignn.datasets.labels import as_sites
 from cignn.datasets.reading import check_finite_column, repeated
-from cignn.datasets.series import SeriesStack, as_float32
+from cignn.datasets.series import SeriesStack, as_matrices
 from cignn.graphs.storage import positions
 
 logger = logging.getLogger(__name__)
@@ -131,7 +130,7 @@ class Cohort:
         if (series is None) == (matrices is None):
             raise ValueError("a cohort needs exactly one of series and matrices.")
         self.series = None if series is None else SeriesStack.of(series)
-        self.matrices = None if matrices is None else _as_matrices(matrices)
+        self.matrices = None if matrices is None else as_matrices(matrices)
         n = len(self)
         self.y = None if y is None else np.array(y)  # a copy: pandas hands out read-only arrays
         self.sites = None if sites is None else as_sites(sites)
@@ -408,38 +407,6 @@ class Cohort:
 
 def _numbered(n_rois: int) -> list[str]:
     return [f"ROI-{i:03d}" for i in range(1, n_rois + 1)]
-
-
-def _as_matrices(matrices: Any) -> Any:
-    """(n, R, R) float32, in memory or on disk, with a finite diagonal."""
-    if isinstance(matrices, MappedArray):
-        _check_square(matrices.shape)
-        return matrices if finite_diagonal in matrices.steps else matrices.with_step(finite_diagonal)
-    shapes = [] if isinstance(matrices, np.ndarray) else [np.shape(one) for one in matrices]
-    if len(set(shapes)) > 1:
-        usual = Counter(shapes).most_common(1)[0][0]
-        odd = next(i for i, shape in enumerate(shapes) if shape != usual)
-        raise ValueError(
-            f"all matrices must have the same number of ROIs, most have shape {usual}, matrix {odd} has "
-            f"{shapes[odd]}; use the same atlas."
-        )
-    stacked = as_float32(matrices, "matrices")
-    _check_square(stacked.shape)
-    own = np.arange(stacked.shape[1])
-    return stacked if np.isfinite(stacked[:, own, own]).all() else finite_diagonal(stacked.copy())
-
-
-def _check_square(shape: tuple[int, ...]) -> None:
-    if len(shape) != 3 or shape[1] != shape[2] or not shape[1]:
-        raise ValueError(f"matrices must be (subjects, ROIs, ROIs), got shape {shape}.")
-
-
-def finite_diagonal(matrices: np.ndarray) -> np.ndarray:
-    """(k, R, R) with 0 for what is not finite on the diagonal, in place: nothing reads Fisher's z of 1."""
-    own = np.arange(matrices.shape[1])
-    diagonal = matrices[:, own, own]
-    matrices[:, own, own] = np.where(np.isfinite(diagonal), diagonal, 0)
-    return matrices
 
 
 def _as_table(covariates: Any, subjects: np.ndarray) -> pd.DataFrame:

@@ -1,7 +1,8 @@
-"""Series of differing lengths stacked in one array."""
+"""The data of a cohort as float32, in memory or on disk: series of differing lengths, and matrices."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,6 +102,38 @@ def as_float32(values: Any, what: str) -> np.ndarray:
         raise ValueError(f"{what} must hold real numbers, got {array.dtype}.")
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
+
+
+def as_matrices(matrices: Any) -> Any:
+    """(n, R, R) float32, in memory or on disk, with a finite diagonal."""
+    if isinstance(matrices, MappedArray):
+        _check_square(matrices.shape)
+        return matrices if finite_diagonal in matrices.steps else matrices.with_step(finite_diagonal)
+    shapes = [] if isinstance(matrices, np.ndarray) else [np.shape(one) for one in matrices]
+    if len(set(shapes)) > 1:
+        usual = Counter(shapes).most_common(1)[0][0]
+        odd = next(i for i, shape in enumerate(shapes) if shape != usual)
+        raise ValueError(
+            f"all matrices must have the same number of ROIs, most have shape {usual}, matrix {odd} has "
+            f"{shapes[odd]}; use the same atlas."
+        )
+    stacked = as_float32(matrices, "matrices")
+    _check_square(stacked.shape)
+    own = np.arange(stacked.shape[1])
+    return stacked if np.isfinite(stacked[:, own, own]).all() else finite_diagonal(stacked.copy())
+
+
+def _check_square(shape: tuple[int, ...]) -> None:
+    if len(shape) != 3 or shape[1] != shape[2] or not shape[1]:
+        raise ValueError(f"matrices must be (subjects, ROIs, ROIs), got shape {shape}.")
+
+
+def finite_diagonal(matrices: np.ndarray) -> np.ndarray:
+    """(k, R, R) with 0 for what is not finite on the diagonal, in place: nothing reads Fisher's z of 1."""
+    own = np.arange(matrices.shape[1])
+    diagonal = matrices[:, own, own]
+    matrices[:, own, own] = np.where(np.isfinite(diagonal), diagonal, 0)
+    return matrices
 
 
 def _as_lengths(lengths: Any) -> np.ndarray:

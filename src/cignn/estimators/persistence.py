@@ -15,8 +15,8 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from cignn._arrays import digest, sha256
-from cignn._files import replacing, unwritten
+from cignn._files import locked, replacing, unwritten
 
 FORMAT = "cignn model"
 FORMAT_VERSION = 4
@@ -96,7 +96,7 @@ def write_folder(
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
+        with locked(folder):
             _finish(folder)
             for name, content in contents.items():
                 with replacing(waiting[name]) as new:
@@ -189,27 +189,6 @@ def _finish(folder: Path) -> None:
         _settle(folder, read_config(folder))
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Lock a folder for this process; yields whether the file system supports that."""
-    try:
-        import fcntl
-
-        handle = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        yield False
-        return
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            alone = True
-        except OSError:
-            alone = False
-        yield alone
-    finally:
-        os.close(handle)
-
-
 # ----------------------------------------------------------------------- reading
 
 
@@ -224,7 +203,7 @@ def read_folder(path: str | Path) -> Saved:
             return read_folder(path)
         raise
     if any(_WAITING.fullmatch(item.name) for item in path.iterdir()):
-        with _locked(path) as alone:
+        with locked(path) as alone:
             if alone:
                 _finish(path)
     return Saved(path, config, files)

@@ -182,7 +182,8 @@ class TrainingLoop:
     def __init__(self, trainings: Sequence[Training], progress: Progress | None) -> None:
         self.members = list(trainings)  # in the order of the stack's rows
         self.done: list[bool] = [False] * len(trainings)
-        self.network = trainings[0].network
+        # the first lends its modules, so its stages say what is computed; numbers are each one's own
+        self.network, self.programs = trainings[0].network, trainings[0].stages
         some = next(self.network.parameters())
         self.device, self.dtype = some.device, some.dtype
         self.progress = progress
@@ -226,7 +227,7 @@ class TrainingLoop:
         if tensors is None:
             tensors = stacked_state([one.network for one in self.members])
         self.stages = [one.stages[number] for one in self.members]
-        stage = self.stages[0]
+        self.stage = stage = self.programs[number]
         stage.begin()
         names = {id(parameter): name for name, parameter in self.network.named_parameters()}
         fast = [names[id(parameter)] for parameter in stage.fast]
@@ -266,7 +267,7 @@ class TrainingLoop:
         self.decays = any(one.weight_decay for one in members)
         names = [name for name in stages[0].weights if any(stage.weights.get(name) for stage in stages)]
         self.term_weights = {name: column([stage.weights[name] for stage in stages]) for name in names}
-        self.numbers = {name: column([0.0] * len(members)) for name in stages[0].numbers(0)}
+        self.numbers = {name: column([0.0] * len(members)) for name in self.stage.numbers(0)}
         self.noise = Noise([torch.Generator(self.device) for _ in members])
         self.captured = Captured(self.noise.generators) if self.capture else None
         self.sums: dict[str, Tensor] = {}
@@ -288,7 +289,7 @@ class TrainingLoop:
 
     def _train_epoch(self, position: int, epoch: int) -> list[dict[str, float]]:
         """One pass over the training graphs; returns every network's mean of every term over its graphs."""
-        train_mode(self.network, self.stages[0])
+        train_mode(self.network, self.stage)
         plans = []
         for one, generator in zip(self.members, self.noise.generators, strict=True):
             rng = np.random.default_rng([one.seed, position])
@@ -350,7 +351,7 @@ class TrainingLoop:
 
     def _step(self, batch: Read, active: Tensor) -> None:
         """Take one step of every active network."""
-        stage = self.stages[0]
+        stage = self.stage
         self.noise.widths = batch.own
 
         def losses(tensors: dict[str, Tensor], y: Tensor, numbers: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -390,7 +391,7 @@ class TrainingLoop:
             for name in names:
                 if values.get(f"{COUNT}{name}"):
                     row[name] = values[name] / values[f"{COUNT}{name}"]
-            if self.stages[0].optional:
+            if self.stage.optional:
                 row["skipped_terms"] = int(values.get("skipped_terms", 0))
             rows.append(row)
         return rows
@@ -404,7 +405,7 @@ class TrainingLoop:
         Accuracy and cross-entropy are means over graphs that count by the weight of their class.
         """
         self.network.eval()
-        price = self.stages[0].price
+        price = self.stage.price
         data = [one.validation for one in self.members]
         orders = [np.argsort(-one.sizes, kind="stable") for one in data]
         most = max(len(order) for order in orders)
