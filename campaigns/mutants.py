@@ -376,6 +376,22 @@ MUTANTS = [
         "stacks",
     ),
     Mutant(
+        "what is computed changes when the first network leaves",
+        "estimators/training.py",
+        "        stage = self.stage\n        self.noise.widths",
+        "        stage = self.stages[0]\n        self.noise.widths",
+        "stacks",
+        "company",
+    ),
+    Mutant(
+        "padding for the sake of others changes the noise",
+        "estimators/training.py",
+        "        self.noise.widths = batch.own\n",
+        "",
+        "stacks",
+        "alone",
+    ),
+    Mutant(
         "graphs of one network are read by the next",
         "estimators/feeds.py",
         "[fitted(pool, width, at) for pool, at in zip(pools, rows, strict=True)]",
