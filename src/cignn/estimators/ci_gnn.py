@@ -46,6 +46,7 @@ CHOICES: dict[str, Collection[Any]] = {
     "train_encoder": (True, False),
     "independence": (True, False),
     "node_vectors": (True, False),
+    "causal_noise": (True, False),
     "choose_by": ("accuracy", "loss"),
     "pricing": PRICES,
 }
@@ -72,6 +73,7 @@ ARCHITECTURE = (  # the settings the network itself is made of
     "n_nodes",
     "node_vectors",
     "initial_noise",
+    "causal_noise",
 )
 
 

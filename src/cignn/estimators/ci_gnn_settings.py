@@ -54,6 +54,8 @@ class CIGNNSettings(Mapping[str, Any]):
         Number L of other latent variables β of a node.
     initial_noise : float, default=1.0 (connectome: 0.02)
         Standard deviation of α and β before training.
+    causal_noise : bool, default=True (connectome: False)
+        Whether α is drawn at random while training, as β is.
     node_vectors : bool, default=False (connectome: True)
         Whether to add a learned vector for each node to its latent variables; for aligned graphs.
     separate_products : bool, default=True (paper: False)
@@ -141,6 +143,7 @@ class CIGNNSettings(Mapping[str, Any]):
     n_causal: int = UNSET
     n_noncausal: int = UNSET
     initial_noise: float = UNSET
+    causal_noise: bool = UNSET
     node_vectors: bool = UNSET
     separate_products: bool = UNSET
     mask: str = UNSET
@@ -273,6 +276,7 @@ _MOTIF = CIGNNSettings(
     n_causal=56,
     n_noncausal=8,
     initial_noise=1.0,
+    causal_noise=True,
     node_vectors=False,
     separate_products=True,
     mask="stochastic",
@@ -308,6 +312,7 @@ PRESETS: dict[str, CIGNNSettings] = {
         encoder_hidden=(32,),
         n_causal=128,
         initial_noise=0.02,
+        causal_noise=False,
         node_vectors=True,
         keep=0.2,
         keep_anneal=0.0,

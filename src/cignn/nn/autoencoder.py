@@ -25,8 +25,8 @@ class Latent(NamedTuple):
     ----------
     mean : Tensor of shape (b, n, d)
         Means.
-    log_std : Tensor of shape (b, n, d)
-        Logarithms of the standard deviations.
+    log_std : Tensor of shape (b, n, d) or (b, n, k)
+        Logarithms of the standard deviations of all latents, or of the last k; the others are their means.
 
     Examples
     --------
@@ -55,17 +55,21 @@ class Latent(NamedTuple):
         Tensor of shape (b, n, d)
             μ + σ·ε with standard normal ε.
         """
-        return self.mean + self.log_std.exp() * normal(self.mean, noise, nodes=1)
+        n_drawn = self.log_std.shape[-1]
+        fixed, mean = self.mean.split([self.mean.shape[-1] - n_drawn, n_drawn], -1)
+        drawn = mean + self.log_std.exp() * normal(self.log_std, noise, nodes=1)
+        return torch.cat([fixed, drawn], -1) if fixed.shape[-1] else drawn
 
     def kl(self) -> Tensor:
         """Return the divergence from the standard normal distribution.
 
         Returns
         -------
-        Tensor of shape (b, n, d)
-            KL(q(Z) ‖ N(0, 1)) in nats, entry by entry.
+        Tensor of shape (b, n, d) or (b, n, k)
+            KL(q(Z) ‖ N(0, 1)) in nats, entry by entry, of the latents that are drawn.
         """
-        return 0.5 * (self.mean.square() + (2 * self.log_std).exp() - 1) - self.log_std
+        mean = self.mean[..., -self.log_std.shape[-1] :]
+        return 0.5 * (mean.square() + (2 * self.log_std).exp() - 1) - self.log_std
 
 
 class GraphEncoder(nn.Module):
@@ -90,6 +94,8 @@ class GraphEncoder(nn.Module):
         Number of nodes of aligned graphs. If given, a learned vector is added to each node's mean.
     initial_noise : float, default=1.0
         About the standard deviation of the latents before training.
+    n_drawn : int or None, default=None
+        How many of the latents, the last ones, are drawn at random; None draws all.
 
     References
     ----------
@@ -115,6 +121,7 @@ class GraphEncoder(nn.Module):
         density: float | None = None,
         n_nodes: int | None = None,
         initial_noise: float = 1.0,
+        n_drawn: int | None = None,
     ) -> None:
         super().__init__()
         sizes = [n_features, *hidden]
@@ -122,7 +129,7 @@ class GraphEncoder(nn.Module):
         self.heads_convolve = layer == "gcn"
         head = LAYERS["gcn"] if self.heads_convolve else nn.Linear
         self.mean = head(sizes[-1], n_latent)
-        self.log_std = head(sizes[-1], n_latent)
+        self.log_std = head(sizes[-1], n_latent if n_drawn is None else n_drawn)
         self.noise_offset = math.log(initial_noise)
         self.activation = ACTIVATIONS[activation]
         self.density = density
@@ -154,7 +161,7 @@ class GraphEncoder(nn.Module):
         Returns
         -------
         Latent
-            Means and log σ of shape (b, n, n_latent).
+            Means of shape (b, n, n_latent) and log σ of those that are drawn.
         """
         if strongest is not None:
             adj = strongest

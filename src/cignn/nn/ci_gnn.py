@@ -136,6 +136,8 @@ class CIGNN(SingleModel):
         Whether a learned vector is added to each node's latent mean; needs ``n_nodes``.
     initial_noise : float, default=1.0
         About the standard deviation of the latents before training.
+    causal_noise : bool, default=True
+        Whether the causal latents are drawn at random while training; if not, only β is.
 
     References
     ----------
@@ -180,6 +182,7 @@ class CIGNN(SingleModel):
         n_nodes: int | None = None,
         node_vectors: bool = False,
         initial_noise: float = 1.0,
+        causal_noise: bool = True,
     ) -> None:
         super().__init__(n_features, n_classes)
         n_latent = n_causal + n_noncausal
@@ -202,6 +205,7 @@ class CIGNN(SingleModel):
             encoder_density,
             n_nodes if node_vectors else None,
             initial_noise,
+            None if causal_noise else n_noncausal,
         )
         self.decoders = nn.ModuleDict(
             {
@@ -453,7 +457,7 @@ class CIGNN(SingleModel):
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
         if generative:
             some = slice(None, None, VAE_STRIDE)
-            beta_latent = Latent(*(part[some, :, self.n_causal :] for part in out.latent))
+            beta_latent = Latent(*(part[some, :, -self.n_noncausal :] for part in out.latent))
             z = torch.cat([out.alpha[some].detach(), out.beta[some]], -1)
             losses |= self.reconstruction_losses(beta_latent, z, batch.part(some))
         return losses | self.causal_losses(out.latent.mean, out.logits, batch)
