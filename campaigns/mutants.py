@@ -170,8 +170,8 @@ MUTANTS = [
     Mutant(
         "latents have no noise",
         "nn/autoencoder.py",
-        "normal(self.mean, noise, nodes=1)",
-        "torch.zeros_like(self.mean)",
+        "normal(self.log_std, noise, nodes=1)",
+        "torch.zeros_like(self.log_std)",
         "layers ci_gnn",
         "draw or drawn",
     ),
