@@ -170,8 +170,8 @@ MUTANTS = [
     Mutant(
         "latents have no noise",
         "nn/autoencoder.py",
-        "normal(self.mean, noise, nodes=1)",
-        "torch.zeros_like(self.mean)",
+        "normal(self.log_std, noise, nodes=1)",
+        "torch.zeros_like(self.log_std)",
         "layers ci_gnn",
         "draw or drawn",
     ),
@@ -315,8 +315,8 @@ MUTANTS = [
     Mutant(
         "all networks draw from the first generator",
         "nn/noise.py",
-        "            noise.write(part, row, fill, nodes)\n",
-        "            noise.write(part, 0, fill, nodes)\n",
+        "            noise._write(part, row, fill, nodes)\n",
+        "            noise._write(part, 0, fill, nodes)\n",
         "stacks",
     ),
     Mutant(
@@ -374,6 +374,22 @@ MUTANTS = [
         "        self._end(failed)\n",
         "        self._end([any(failed)] * len(failed))\n",
         "stacks",
+    ),
+    Mutant(
+        "what is computed changes when the first network leaves",
+        "estimators/training.py",
+        "        stage = self.stage\n        self.noise.widths",
+        "        stage = self.stages[0]\n        self.noise.widths",
+        "stacks",
+        "company",
+    ),
+    Mutant(
+        "padding for the sake of others changes the noise",
+        "estimators/training.py",
+        "        self.noise.widths = batch.own\n",
+        "",
+        "stacks",
+        "alone",
     ),
     Mutant(
         "graphs of one network are read by the next",

@@ -280,7 +280,7 @@ class CIGNN(SingleModel):
             latent = self.encoder(x, batch.adj * edge_weights, mask)
         return latent, latent.sample(noise) if self.training and self.noisy else latent.mean
 
-    def _reader(self) -> tuple[float | None, Sequence[nn.Module]]:
+    def _reader(self) -> tuple[float | None, nn.ModuleList]:
         return self.encoder.density, self.encoder.layers
 
     def prepare(self, batch: GraphBatch) -> GraphBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, Protocol
@@ -214,9 +214,9 @@ class SingleModel(GraphModel):
             batch = replace(batch, sums=adj @ batch.x)
         return batch
 
-    def _reader(self) -> tuple[float | None, Sequence[nn.Module]]:
-        """The share of edges read, and the layers that read them, where the network tells."""
-        return self.density, getattr(getattr(self, "classifier", None), "layers", ())
+    def _reader(self) -> tuple[float | None, nn.ModuleList]:
+        """The share of edges read, and the layers that read them, where the network has some."""
+        return self.density, getattr(getattr(self, "classifier", None), "layers", nn.ModuleList())
 
     def sums(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor | None:
         """Return the sums of neighbours' features, where the batch has them and no edge is weighted anew.

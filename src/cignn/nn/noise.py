@@ -84,7 +84,7 @@ class Noise:
         """
         return _Draw.apply(like, self, _normal, nodes)
 
-    def write(self, out: Tensor, row: int, fill: Fill, nodes: int) -> Tensor:
+    def _write(self, out: Tensor, row: int, fill: Fill, nodes: int) -> Tensor:
         """Fill a tensor with random numbers of one network, 0 beyond its own nodes."""
         n = out.shape[1] if nodes else 0
         width = n if self.widths is None or not nodes else self.widths[row]
@@ -101,7 +101,7 @@ class _Draw(torch.autograd.Function):
 
     @staticmethod
     def forward(like: Tensor, noise: Noise, fill: Fill, nodes: int) -> Tensor:
-        return noise.write(torch.empty_like(like, memory_format=torch.contiguous_format), 0, fill, nodes)
+        return noise._write(torch.empty_like(like, memory_format=torch.contiguous_format), 0, fill, nodes)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
@@ -118,7 +118,7 @@ class _Draw(torch.autograd.Function):
         like = like.movedim(in_dims[0], 0)
         out = torch.empty_like(like, memory_format=torch.contiguous_format)
         for row, part in enumerate(out):
-            noise.write(part, row, fill, nodes)
+            noise._write(part, row, fill, nodes)
         return out, 0
 
 
