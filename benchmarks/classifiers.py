@@ -10,7 +10,8 @@ from benchmarks.timing import Quartiles, Row, Work, in_turn
 from cignn import GraphSet
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import NeuralGraphClassifier, make_estimator
-from cignn.estimators.training import TrainingLoop, keep_memory, train_mode
+from cignn.estimators.training import keep_memory, train_mode
+from cignn.estimators.training_loop import TrainingLoop
 
 BATCH = 32
 TARGET = 4.0

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from cignn import CIGNNClassifier, GraphSet
 from cignn.datasets import make_ba2motifs
-from cignn.estimators.training import TrainingLoop
+from cignn.estimators.training_loop import TrainingLoop
 from commands import Result
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -269,9 +269,14 @@ def test_the_mask_learns_at_a_rate_of_its_own(graphs: GraphSet) -> None:
     assert moved[0] < 1e-5 < 1e-3 < moved[1]
 
 
-def test_every_subject_has_a_mask_of_its_own(graphs: GraphSet) -> None:
+def test_a_mask_of_node_vectors_is_the_same_for_every_subject(fitted: CIGNNClassifier) -> None:
+    weights = np.stack([ex.weights for ex in fitted.explain(cohort(6, seed=1))])
+    assert (weights == weights[0]).all() and np.ptp(weights[0][np.triu_indices(N, 1)]) > 0.1
+
+
+def test_latents_give_every_subject_a_mask_of_its_own(graphs: GraphSet) -> None:
     """The head of the encoder begins at zero, with one mask for all; a head that learnt something tells."""
-    model = ci_gnn(**SMALL | {"n_estimators": 2, "epochs": 1}).fit(graphs)
+    model = ci_gnn(**SMALL | {"n_estimators": 2, "epochs": 1, "mask_from": "latents"}).fit(graphs)
     with torch.no_grad():
         for member in model.network_.members:
             member.encoder.mean.weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(0))

@@ -24,7 +24,7 @@ from cignn.information import (
     mutual_information,
 )
 from cignn.nn import CIGNN, InnerProduct, Latent, edge_information
-from cignn.nn.ci_gnn import FLOOR_KEEP, PRICE_FLOOR
+from cignn.nn.ci_gnn import FLOOR_KEEP, PRICE_FLOOR, _node_mean
 from cignn.nn.classifiers import GraphNetwork
 from cignn.nn.layers import NodeNorm
 
@@ -423,7 +423,7 @@ def causal_losses(causal_effect: str | None, y: Tensor, logits: Tensor, **more: 
     """The causal losses of one and the same batch of graphs, with other labels and logits."""
     model, batch = make_model(causal_effect=causal_effect, **more), make_batch([6, 2, 4, 7, 5, 3])
     out = model(batch)
-    return model.causal_losses(out.latent.mean, logits, replace(batch, y=y))
+    return model.causal_losses(_node_mean(out.latent.mean, batch), logits, replace(batch, y=y))
 
 
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
@@ -471,7 +471,9 @@ def test_latent_noise_does_not_enter_the_information_terms() -> None:
     model.encoder.eval()  # the same batch statistics in both passes
     first, second = model(batch), model(batch)
     assert not torch.equal(first.alpha, second.alpha)
-    terms = [model.causal_losses(out.latent.mean, out.logits, batch) for out in (first, second)]
+    terms = [
+        model.causal_losses(_node_mean(out.latent.mean, batch), out.logits, batch) for out in (first, second)
+    ]
     losses = model.classification_losses(batch)
     for name in ("independence", "causal", "hsic"):
         close(terms[0][name], terms[1][name])

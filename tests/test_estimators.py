@@ -25,7 +25,7 @@ from cignn.datasets import make_ba2motifs, make_cohort, make_spurious_motifs
 from cignn.estimators import PRESETS, make_estimator
 from cignn.estimators.network_stack import WARM_UP, NetworkStack
 from cignn.estimators.subjects import folds, set_aside
-from cignn.estimators.training import TrainingLoop
+from cignn.estimators.training_loop import TrainingLoop
 from examples import ci_gnn, random_matrix, tiny
 
 QUICK: dict[str, Any] = {"learning_rate": 0.02, "ema_decay": 0.0, "dropout": 0.0, "epochs": 10}

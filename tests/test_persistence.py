@@ -563,7 +563,7 @@ import os, signal, sys
 import torch
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import make_estimator
-from cignn.estimators.training import TrainingLoop
+from cignn.estimators.training_loop import TrainingLoop
 
 torch.set_num_threads(1)
 train_epoch, done = TrainingLoop._train_epoch, []

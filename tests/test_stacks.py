@@ -17,7 +17,8 @@ from cignn import GraphSet
 from cignn.estimators import NeuralGraphClassifier, make_estimator
 from cignn.estimators.feeds import Data, Feed, even
 from cignn.estimators.stacks import Fit, fit_together
-from cignn.estimators.training import Training, TrainingLoop, train
+from cignn.estimators.training import Training
+from cignn.estimators.training_loop import TrainingLoop, train
 from cignn.graphs import GraphBatch
 from cignn.nn import CIGNN, Noise
 from conftest import Stop

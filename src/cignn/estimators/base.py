@@ -39,7 +39,7 @@ from cignn.estimators.training import Stage, Training, evaluation_mode, resolve_
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 from cignn.graphs.storage import EdgeStatistics, EdgeSums
-from cignn.nn.model import Ensemble, GraphModel
+from cignn.nn.model import Ensemble, GraphModel, SingleModel
 
 # settings that may differ within a stack, and of which only whether they are 0 matters to the program
 NUMBERS = {"learning_rate", "weight_decay", "mask_lr_factor", "ema_decay", "patience", "n_estimators"}
@@ -105,7 +105,7 @@ class NeuralGraphClassifier(GraphClassifier):
         """Check the parameters and return them with "auto" resolved for these graphs."""
 
     @abstractmethod
-    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> GraphModel:
+    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> SingleModel:
         """Make the network."""
 
     @abstractmethod
@@ -157,8 +157,8 @@ class NeuralGraphClassifier(GraphClassifier):
         for member in range(members):
             parts = self._validation(data, classes, eval_set, seed + member)
             place = member_path(path, member, members)
-            how = (settings, facts, classes, seed + member, device, place)
-            trainings.append(self._training(*parts, *how))
+            one = self._training(*parts, settings, facts, classes, seed + member, device, place)
+            trainings.append(one)
         lengths = {one.training.length(settings["batch_size"]) for one in trainings}
         shapes = (graphs.n_features, len(classes), *lengths, str(device))
         even = len(lengths) == 1 and None not in lengths

@@ -237,7 +237,9 @@ class CIGNNClassifier(ExplainingClassifier):
                 f"{name} needs aligned graphs, node i the same in each, of at least two nodes; these are not."
             )
         if settings["mask_from"] == "nodes" and not settings["node_vectors"]:
-            raise ValueError('mask_from="nodes" needs node_vectors=True.')
+            if "mask_from" in as_settings(self.settings):
+                raise ValueError('mask_from="nodes" needs node_vectors=True.')
+            settings["mask_from"] = "latents"
         whole(settings, "batch_size", 1)
         if is_auto(settings["epochs"]):
             settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])

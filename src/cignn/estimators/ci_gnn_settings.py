@@ -58,7 +58,7 @@ class CIGNNSettings(Mapping[str, Any]):
         Whether α is drawn at random while training, as β is.
     mask_from : {"latents", "nodes"}, default="latents" (connectome: "nodes")
         What the mask is made of: "latents", the latent variables α of each graph; "nodes", the learned
-        vectors of the nodes alone, so that all graphs share one mask.
+        vectors of the nodes alone, so that all graphs share one mask; without `node_vectors` "latents".
     node_vectors : bool, default=False (connectome: True)
         Whether to add a learned vector for each node to its latent variables; for aligned graphs.
     separate_products : bool, default=True (paper: False)

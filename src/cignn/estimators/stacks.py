@@ -10,7 +10,8 @@ import torch
 from cignn._arrays import digest
 from cignn._checks import whole
 from cignn._random import one_thread
-from cignn.estimators.training import Training, train, training_progress
+from cignn.estimators.training import Training, training_progress
+from cignn.estimators.training_loop import train
 
 if TYPE_CHECKING:
     from cignn.estimators.base import NeuralGraphClassifier, Plan

@@ -118,7 +118,7 @@ class Stacked(NamedTuple):
             wide = block.astype(np.float64)
             sums = EdgeSums(
                 sums.graphs + len(block),
-                sums.count + np.count_nonzero(block, axis=0),
+                sums.having + np.count_nonzero(block, axis=0),
                 sums.total + wide.sum(0),
                 sums.squares + np.square(wide, out=wide).sum(0),
             )
@@ -133,25 +133,30 @@ class EdgeSums(NamedTuple):
     """Sums over the graphs of an aligned set: those of a part are the whole's without the rest's."""
 
     graphs: int
-    count: np.ndarray  # (n, n), graphs that have the edge
+    having: np.ndarray  # (n, n), graphs that have the edge
     total: np.ndarray  # (n, n), of the weights
     squares: np.ndarray  # (n, n), of the squared weights
 
     def without(self, rest: EdgeSums) -> EdgeSums:
         """Return the sums over the other graphs."""
-        return EdgeSums(*(mine - theirs for mine, theirs in zip(self, rest, strict=True)))
+        return EdgeSums(
+            self.graphs - rest.graphs,
+            self.having - rest.having,
+            self.total - rest.total,
+            self.squares - rest.squares,
+        )
 
     def statistics(self) -> EdgeStatistics:
         """Return centre and scale of every edge's weight."""
-        seen = np.maximum(self.count, 1)
+        seen = np.maximum(self.having, 1)
         mean = self.total / seen
-        centre = np.where(self.count >= COMMON * self.graphs, mean, 0)
+        centre = np.where(self.having >= COMMON * self.graphs, mean, 0)
         # the mean square distance from c is that from the mean and (mean - c)²
         variance = np.maximum(self.squares / seen - mean**2, 0)
         spread = np.sqrt(variance + (mean - centre) ** 2)
         # what a sum of squares cannot tell from rounding is no spread
         real = spread > np.maximum(1e-8, 1e-7 * np.abs(mean))
-        return EdgeStatistics(centre, np.where(real & (self.count > 0), spread, 1))
+        return EdgeStatistics(centre, np.where(real & (self.having > 0), spread, 1))
 
 
 class Ragged(NamedTuple):

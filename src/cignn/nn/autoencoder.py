@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cignn.nn.layers import LAYERS, apply_layers, strongest_edges
+from cignn.nn.layers import LAYERS, apply_layers, mean_readout, strongest_edges, zero_padding
 from cignn.nn.noise import Noise, normal
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "sigmoid": torch.sigmoid}
@@ -163,16 +163,86 @@ class GraphEncoder(nn.Module):
         Latent
             Means of shape (b, n, n_latent) and log σ of those that are drawn.
         """
+        return self.latents(*self.hidden(x, adj, mask, strongest, sums))
+
+    def hidden(
+        self,
+        x: Tensor,
+        adj: Tensor,
+        mask: Tensor | None = None,
+        strongest: Tensor | None = None,
+        sums: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the vectors (b, n, d) of the last GNN layer, the edges it read, and the mask.
+
+        Parameters
+        ----------
+        x : Tensor of shape (b, n, n_features)
+            Node features.
+        adj : Tensor of shape (b, n, n)
+            Signed edge weights.
+        mask : Tensor of shape (b, n), default=None
+            True for real nodes; None when all are.
+        strongest : Tensor of shape (b, n, n), default=None
+            See `forward`.
+        sums : Tensor of shape (b, n, n_features), default=None
+            See `forward`.
+
+        Returns
+        -------
+        tuple of Tensor, Tensor and Tensor or None
+            What `latents` takes.
+        """
         if strongest is not None:
             adj = strongest
         elif self.density is not None and (sums is None or len(self.layers) > 1 or self.heads_convolve):
             adj = strongest_edges(adj, self.density, mask)
-        h = apply_layers(self.layers, self.activation, x, adj, mask, sums)
+        return apply_layers(self.layers, self.activation, x, adj, mask, sums), adj, mask
+
+    def latents(self, h: Tensor, adj: Tensor, mask: Tensor | None = None) -> Latent:
+        """Return the Gaussian of the latents.
+
+        Parameters
+        ----------
+        h : Tensor of shape (b, n, d)
+            Vectors of the last GNN layer.
+        adj : Tensor of shape (b, n, n)
+            Edges, for heads that are GNN layers.
+        mask : Tensor of shape (b, n), default=None
+            True for real nodes; None when all are.
+
+        Returns
+        -------
+        Latent
+            As `forward` does.
+        """
         inputs = (h, adj, mask) if self.heads_convolve else (h,)
         mean, log_std = self.mean(*inputs), self.log_std(*inputs)
         if self.node_vectors is not None:
             mean = mean + self.node_vectors
         return Latent(mean, (log_std + self.noise_offset).clamp(-10, 5))
+
+    def pooled(self, h: Tensor, adj: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the mean latents (b, n_latent) of graphs; a linear head and the mean can change places.
+
+        Parameters
+        ----------
+        h : Tensor of shape (b, n, d)
+            Vectors of the last GNN layer.
+        adj : Tensor of shape (b, n, n)
+            Edges, for heads that are GNN layers.
+        mask : Tensor of shape (b, n), default=None
+            True for real nodes; None when all are.
+
+        Returns
+        -------
+        Tensor of shape (b, n_latent)
+            Means over the real nodes of the latents' means.
+        """
+        if self.heads_convolve or mask is not None:
+            return mean_readout(zero_padding(self.latents(h, adj, mask).mean, mask), mask)
+        mean = self.mean(h.mean(1))
+        return mean if self.node_vectors is None else mean + self.node_vectors.mean(0)
 
 
 class InnerProduct(nn.Module):

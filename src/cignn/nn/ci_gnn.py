@@ -44,12 +44,12 @@ class CIGNNOutput(NamedTuple):
         Logits of the edge probabilities, of every pair of nodes.
     edge_weights : Tensor of shape (b, n, n)
         Weights of the edges, drawn or the probabilities themselves; 0 where there is no edge.
-    alpha : Tensor of shape (b, n, K)
-        Causal latents.
-    beta : Tensor of shape (b, n, L)
-        Non-causal latents.
-    latent : Latent
-        The Gaussian of both.
+    alpha : Tensor of shape (b, n, K) or None
+        Causal latents; None where the mask needs none, see ``mask_from``: `CIGNN.encode` computes them.
+    beta : Tensor of shape (b, n, L) or None
+        Non-causal latents, or None.
+    latent : Latent or None
+        The Gaussian of both, or None.
     rest_logits : Tensor of shape (r, classes), default=None
         Class logits of what the subgraphs of some graphs leave; None outside training.
 
@@ -63,9 +63,9 @@ class CIGNNOutput(NamedTuple):
     logits: Tensor
     edge_logits: Tensor
     edge_weights: Tensor
-    alpha: Tensor
-    beta: Tensor
-    latent: Latent
+    alpha: Tensor | None
+    beta: Tensor | None
+    latent: Latent | None
     rest_logits: Tensor | None = None
 
 
@@ -76,9 +76,9 @@ class _Pass(NamedTuple):
     edge_logits: Tensor
     values: Tensor
     prob: Tensor
-    alpha: Tensor
-    beta: Tensor
-    latent: Latent
+    alpha: Tensor | None
+    beta: Tensor | None
+    latent: Latent | None
     rest_logits: Tensor | None
 
 
@@ -271,14 +271,17 @@ class CIGNN(SingleModel):
         z : Tensor of shape (b, n, K + L)
             A draw from it while training, otherwise its mean.
         """
-        x, mask = self.features(batch), batch.padding
-        if edge_weights is None:
-            latent = self.encoder(
-                x, batch.adj, mask, batch.strongest, self.sums(batch)
-            )  # q(Z | A, X), eq. (3)
-        else:
-            latent = self.encoder(x, batch.adj * edge_weights, mask)
+        latent = self.encoder.latents(*self._hidden(batch, edge_weights))  # q(Z | A, X), eq. (3)
         return latent, latent.sample(noise) if self.training and self.noisy else latent.mean
+
+    def _hidden(
+        self, batch: GraphBatch, edge_weights: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The encoder's hidden vectors of all nodes, see `GraphEncoder.hidden`."""
+        x, mask = self.features(batch), batch.padding
+        if edge_weights is not None:
+            return self.encoder.hidden(x, batch.adj * edge_weights, mask)
+        return self.encoder.hidden(x, batch.adj, mask, batch.strongest, self.sums(batch))
 
     def _reader(self) -> tuple[float | None, nn.ModuleList]:
         return self.encoder.density, self.encoder.layers
@@ -339,8 +342,10 @@ class CIGNN(SingleModel):
         """Classify a batch through its causal subgraph."""
         if edge_weights is not None and not self.classifier.directed:
             edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2
-        latent, z = self.encode(batch, edge_weights, noise)
-        alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)
+        latent, alpha, beta = None, None, None
+        if self.mask_from == "latents":
+            latent, z = self.encode(batch, edge_weights, noise)
+            alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)
         edge_logits = self.subgraph(self._mask_vectors(alpha))  # eq. (14) before its sigmoid
 
         values = self.classifier.edge_values(edge_logits)
@@ -354,9 +359,9 @@ class CIGNN(SingleModel):
         edge_logits = edge_logits.expand(len(batch), -1, -1)
         return _Pass(logits, edge_logits, values, prob, alpha, beta, latent, rest_logits)
 
-    def _mask_vectors(self, alpha: Tensor) -> Tensor:
+    def _mask_vectors(self, alpha: Tensor | None) -> Tensor:
         """Vectors of nodes that the mask is made of: those of each graph, or (1, n, K), the same for all."""
-        if self.mask_from == "latents":
+        if alpha is not None:
             return alpha
         assert self.encoder.node_vectors is not None
         return self.encoder.node_vectors[None, :, : self.n_causal]
@@ -420,7 +425,7 @@ class CIGNN(SingleModel):
         latent, z = self.encode(batch, noise=noise)
         losses = self.reconstruction_losses(latent, z, batch)
         logits = self(batch, noise=noise).logits if self.causal_effect == "cmi_prediction" else None
-        return losses | self.causal_losses(latent.mean, logits, batch)
+        return losses | self.causal_losses(_node_mean(latent.mean, batch), logits, batch)
 
     def classification_losses(
         self,
@@ -472,12 +477,23 @@ class CIGNN(SingleModel):
                     torch.as_tensor(keep, device=edges.prob.device).clamp(min=FLOOR_KEEP)
                 )
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
+        some = slice(None, None, VAE_STRIDE)
+        if out.latent is not None:
+            assert out.alpha is not None and out.beta is not None
+            latent = Latent(*(part[some] for part in out.latent))
+            z = torch.cat([out.alpha[some], out.beta[some]], -1)
+            pooled = _node_mean(out.latent.mean, batch)
+        else:
+            h, adj, mask = self._hidden(batch)
+            pooled = self.encoder.pooled(h, adj, mask)
+            if generative:
+                latent = self.encoder.latents(h[some], adj[some], None if mask is None else mask[some])
+                z = latent.sample(noise) if self.noisy else latent.mean
         if generative:
-            some = slice(None, None, VAE_STRIDE)
-            beta_latent = Latent(*(part[some, :, -self.n_noncausal :] for part in out.latent))
-            z = torch.cat([out.alpha[some].detach(), out.beta[some]], -1)
-            losses |= self.reconstruction_losses(beta_latent, z, batch.part(some))
-        return losses | self.causal_losses(out.latent.mean, out.logits, batch)
+            beta = Latent(*(part[..., -self.n_noncausal :] for part in latent))
+            z = torch.cat([z[..., : self.n_causal].detach(), z[..., self.n_causal :]], -1)
+            losses |= self.reconstruction_losses(beta, z, batch.part(some))
+        return losses | self.causal_losses(pooled, out.logits, batch)
 
     def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
         """Return the terms of the GraphVAE, equation (5) of the paper, each a mean over graphs.
@@ -506,13 +522,13 @@ class CIGNN(SingleModel):
             "kl": _node_mean(latent.kl(), batch).sum(1).mean(),
         }
 
-    def causal_losses(self, z: Tensor, logits: Tensor | None, batch: GraphBatch) -> Losses:
+    def causal_losses(self, pooled: Tensor, logits: Tensor | None, batch: GraphBatch) -> Losses:
         """Return the terms of the causal loss, equation (8) of the paper, over the graphs of the batch.
 
         Parameters
         ----------
-        z : Tensor of shape (b, n, K + L)
-            The mean latents. Drawn ones, pooled over nodes, are mostly noise.
+        pooled : Tensor of shape (b, K + L)
+            The mean latents of the graphs. Drawn ones, pooled over nodes, would be mostly noise.
         logits : Tensor of shape (b, classes) or None
             Predictions, for ``causal_effect="cmi_prediction"``.
         batch : GraphBatch
@@ -524,7 +540,6 @@ class CIGNN(SingleModel):
             "independence", I(α; β), and "causal", minus the causal effect, in bits, where they are part of
             the loss; "hsic", HSIC(α, β), without a gradient.
         """
-        pooled = _node_mean(z, batch)
         gram_alpha = gaussian_gram(pooled[:, : self.n_causal])
         gram_beta = gaussian_gram(pooled[:, self.n_causal :])
         losses: Losses = {}

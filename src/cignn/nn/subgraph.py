@@ -118,8 +118,9 @@ class EdgeMeans(NamedTuple):
         count = mask.sum(-1)
         prob = torch.sigmoid(edge_logits)
         # log p − log(1 − p) = l and log(1 − p) = −softplus(l), finite for every l
-        parts = (prob, prob * edge_logits - F.softplus(edge_logits))
-        return cls(*((part * mask).sum(-1) / count.clamp(min=1) for part in parts), count > 0)
+        negentropy = prob * edge_logits - F.softplus(edge_logits)
+        share = mask / count.clamp(min=1).unsqueeze(-1)
+        return cls((prob * share).sum(-1), (negentropy * share).sum(-1), count > 0)
 
     def information(self, keep: float | Tensor) -> Tensor:
         """Return KL(Bernoulli(p) ‖ Bernoulli(keep)) in nats, 0 without edges."""
