@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from cignn.estimators.classifier import EvalSet
     from cignn.graphs import GraphSet
 
-CPU_NETWORKS = 1  # at once: the cores are busy with one, and more do not fit into their caches
+# networks at once on several cores, which wait for each other less often the more there is to do; a single
+# core gains nothing, nor do graphs that are padded
+CPU_NETWORKS = 5
 COPIES = 24  # of a batch's matrices and features that a step of one network keeps for its gradients
 SHARE = 0.6  # of the free memory of a GPU that a stack may take
 MOST = 512
@@ -115,7 +117,7 @@ def at_once(training: Training) -> int:
     """How many networks of this kind fit into memory."""
     device = next(training.network.parameters()).device
     if device.type == "cpu":
-        return CPU_NETWORKS
+        return CPU_NETWORKS if training.training.graphs.aligned and torch.get_num_threads() > 1 else 1
     n = int(training.training.sizes.max())
     length = min(training.batch_size, len(training.training))
     width = max(n, 136)
