@@ -16,6 +16,7 @@ from torch import Tensor
 from cignn import GraphSet
 from cignn.estimators import NeuralGraphClassifier, make_estimator
 from cignn.estimators.feeds import Data, Feed, even
+from cignn.estimators.network_stack import NetworkStack
 from cignn.estimators.stacks import Fit, fit_together
 from cignn.estimators.training import Training
 from cignn.estimators.training_loop import TrainingLoop, train
@@ -456,3 +457,26 @@ def test_a_term_that_is_no_number_is_left_out_where_it_is(monkeypatch: pytest.Mo
         for name, value in second.network.state_dict().items()
     ]
     assert any(different)
+
+
+@pytest.mark.parametrize("spoilt", [torch.nan, 1e30])
+def test_a_network_that_waits_is_not_touched_by_its_gradient(spoilt: float) -> None:
+    """In the batches that it reads again for the sake of others."""
+    network = torch.nn.Linear(3, 1)
+    state = {
+        name: value.detach()[None].repeat(2, *[1] * value.dim())
+        for name, value in network.state_dict().items()
+    }
+    stack = NetworkStack(network, state, list(state))
+
+    def step(factors: list[float], active: list[float]) -> None:
+        loss = stack.apply(lambda x: network(x).sum(), torch.ones(2, 4, 3)) * torch.tensor(factors)
+        one, zero = torch.ones(2), torch.zeros(2)
+        stack.step(loss, torch.tensor(active), 0.1 * one, one, 0.1 * one, zero)
+
+    step([1.0, 1.0], [1.0, 1.0])
+    tables = [stack.weights, stack.mean, stack.square, stack.averages[0]]
+    before = [table[0].clone() for table in tables]
+    step([spoilt, 1.0], [0.0, 1.0])
+    assert all(torch.equal(table[0], old) for table, old in zip(tables, before, strict=True))
+    assert not torch.equal(stack.weights[1], before[0]) and stack.weights.isfinite().all()

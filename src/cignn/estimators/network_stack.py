@@ -133,6 +133,8 @@ class NetworkStack:
         """
         (gradient,) = torch.autograd.grad(loss.sum(), self.leaf)
         with torch.no_grad():
+            # 0 times a gradient that is no number, or whose square is too large, would be no number either
+            gradient.masked_fill_(active[:, None] == 0, 0.0)
             for name, old in self.columns[1].views(self.statistics).items():
                 new = self.changed[name]
                 old.copy_(torch.where(active.view(-1, *[1] * (new.dim() - 1)) > 0, new, old))
