@@ -272,6 +272,30 @@ def test_members_with_batches_of_different_lengths_are_trained_too() -> None:
     assert len(model.network_.networks()) == 4
 
 
+@pytest.mark.parametrize("method", ["gin", "paper"])
+def test_networks_that_find_too_little_memory_begin_anew_in_smaller_stacks(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """In the eleventh epoch, which is in the second stage of the paper's."""
+    evaluate, sizes = TrainingLoop._evaluate, []
+
+    def spy(loop: TrainingLoop) -> list[dict[str, float]]:
+        sizes.append(len(loop.members))
+        if len(loop.members) > 2 and loop.members[0].state.epoch == 10:
+            raise torch.cuda.OutOfMemoryError
+        return evaluate(loop)
+
+    graphs = draw("several sizes", 30, 0)
+    alone = [make(method, epochs=12, random_state=seed).fit(graphs) for seed in range(4)]
+    monkeypatch.setattr(TrainingLoop, "_evaluate", spy)
+    models = [make(method, epochs=12, random_state=seed) for seed in range(4)]
+    assert fit_together([Fit(model, graphs) for model in models], networks=4) == [None] * 4
+    assert sizes == [4] * 11 + [2] * 24
+    for model, one in zip(models, alone, strict=True):
+        assert model.history_.epoch.tolist() == list(range(1, 13))
+        np.testing.assert_allclose(model.history_.loss, one.history_.loss, rtol=1e-3)
+
+
 # -------------------------------------------------------------------- feeds
 
 
