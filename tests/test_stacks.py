@@ -235,6 +235,44 @@ def test_ctrl_c_is_meant_for_all_networks(tmp_path: Path, stop: Stop) -> None:
     assert not models[0].interrupted_ and models[1].interrupted_ and not hasattr(models[2], "network_")
 
 
+def test_ctrl_c_while_graphs_are_prepared_keeps_networks_that_are_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepare, calls = Feed._pool, []
+
+    def spy(feed: Feed, graphs: GraphSet) -> Any:
+        calls.append(graphs)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return prepare(feed, graphs)
+
+    monkeypatch.setattr(Feed, "_pool", spy)
+    model = make("ci-gnn", epochs=2, n_estimators=4)
+    fit_together([Fit(model, draw("aligned", 30, 0))], networks=1)
+    assert model.interrupted_ and len(model.network_.networks()) == 2 and len(calls) == 3
+
+
+@pytest.mark.parametrize("bad", [0, 2])
+def test_a_network_that_came_to_nothing_does_not_hide_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, stop: Stop, bad: int
+) -> None:
+    """Whatever its place: who runs many trainings must not go on with the next."""
+    plan = NeuralGraphClassifier._plan
+
+    def spoilt(model: NeuralGraphClassifier, *args: Any) -> Any:
+        made = plan(model, *args)
+        made.trainings[bad].learning_rate = 1e38
+        return made
+
+    monkeypatch.setattr(NeuralGraphClassifier, "_plan", spoilt)
+    stop(4, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt) as found:
+        fit_together(
+            [Fit(make("ci-gnn", epochs=9, n_estimators=3), draw("several sizes", 30, 0))], networks=3
+        )
+    assert isinstance(found.value.__cause__, FloatingPointError)
+
+
 # ---------------------------------------------------------------- estimators
 
 

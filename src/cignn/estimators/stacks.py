@@ -106,6 +106,9 @@ def _train_kind(trainings: list[Training], networks: int | str, progress: Any) -
             if len(some) == 1:
                 raise
             enough = False
+        except KeyboardInterrupt as interrupt:  # before the first epoch: networks that are ready are kept
+            for one in some:
+                one.state.interrupted, one.error = True, interrupt
         if not enough:  # only here, without the exception, is what the networks held free again
             gc.collect()
             torch.cuda.empty_cache()

@@ -177,8 +177,12 @@ class TrainingLoop:
         if self.capture and len(left) >= STALE * len(self.done):
             return
         self.stack.keep(torch.tensor(left, device=self.device))
-        self.members, self.stages = [self.members[i] for i in left], [self.stages[i] for i in left]
-        self.done = [False] * len(left)
+        members, stages = [self.members[i] for i in left], [self.stages[i] for i in left]
+        self.members, self.stages, self.done = (
+            members,
+            stages,
+            [False] * len(left),
+        )  # Ctrl-C finds all or none
         self._number_networks()
 
     # ------------------------------------------------------------------ training
