@@ -146,8 +146,8 @@ MUTANTS = [
     Mutant(
         "the VAE moves α beside the classifier",
         "nn/ci_gnn.py",
-        "[out.alpha[some].detach(), out.beta[some]]",
-        "[out.alpha[some], out.beta[some]]",
+        "z[..., : self.n_causal].detach()",
+        "z[..., : self.n_causal]",
         "ci_gnn",
         "reconstruction",
     ),
@@ -273,7 +273,7 @@ MUTANTS = [
     ),
     Mutant(
         "information that is no number is trained on",
-        "estimators/training.py",
+        "estimators/training_loop.py",
         "terms[name].detach().isfinite() for",
         "terms[name].detach().isfinite() | True for",
         "estimators",
@@ -349,35 +349,35 @@ MUTANTS = [
     ),
     Mutant(
         "batches read again count in the losses",
-        "estimators/training.py",
+        "estimators/training_loop.py",
         "counted = active * finite[name] if name in finite else active",
         "counted = finite[name].float() if name in finite else torch.ones_like(active)",
         "stacks",
     ),
     Mutant(
         "all keep the weights of the first network",
-        "estimators/training.py",
+        "estimators/training_loop.py",
         "self.stack.state_of(row, average=True)\n            if",
         "self.stack.state_of(0, average=True)\n            if",
         "stacks",
     ),
     Mutant(
         "the learning rate of the first is that of all",
-        "estimators/training.py",
+        "estimators/training_loop.py",
         "[one.learning_rate for one in members]",
         "[members[0].learning_rate for one in members]",
         "stacks",
     ),
     Mutant(
         "a network that diverges ends the others",
-        "estimators/training.py",
+        "estimators/training_loop.py",
         "        self._end(failed)\n",
         "        self._end([any(failed)] * len(failed))\n",
         "stacks",
     ),
     Mutant(
         "what is computed changes when the first network leaves",
-        "estimators/training.py",
+        "estimators/training_loop.py",
         "        stage = self.stage\n        self.noise.widths",
         "        stage = self.stages[0]\n        self.noise.widths",
         "stacks",
@@ -385,7 +385,7 @@ MUTANTS = [
     ),
     Mutant(
         "padding for the sake of others changes the noise",
-        "estimators/training.py",
+        "estimators/training_loop.py",
         "        self.noise.widths = batch.own\n",
         "",
         "stacks",
@@ -400,7 +400,7 @@ MUTANTS = [
     ),
     Mutant(
         "labels do not follow their graphs",
-        "estimators/training.py",
+        "estimators/training_loop.py",
         "np.stack([one.y[i] for one, i in zip(data, at, strict=True)])",
         "np.stack([np.sort(one.y[i]) for one, i in zip(data, at, strict=True)])",
         "stacks",
@@ -415,7 +415,7 @@ MUTANTS = [
     # ------------------------------------------------------------------ persistence
     Mutant(
         "an epoch draws what the one before it drew",
-        "estimators/training.py",
+        "estimators/training_loop.py",
         "np.random.default_rng([one.seed, position])",
         "np.random.default_rng([one.seed, 0])",
         "stacks",
