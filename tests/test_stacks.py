@@ -235,6 +235,44 @@ def test_ctrl_c_is_meant_for_all_networks(tmp_path: Path, stop: Stop) -> None:
     assert not models[0].interrupted_ and models[1].interrupted_ and not hasattr(models[2], "network_")
 
 
+def test_ctrl_c_while_graphs_are_prepared_keeps_networks_that_are_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepare, calls = Feed._pool, []
+
+    def spy(feed: Feed, graphs: GraphSet) -> Any:
+        calls.append(graphs)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return prepare(feed, graphs)
+
+    monkeypatch.setattr(Feed, "_pool", spy)
+    model = make("ci-gnn", epochs=2, n_estimators=4)
+    fit_together([Fit(model, draw("aligned", 30, 0))], networks=1)
+    assert model.interrupted_ and len(model.network_.networks()) == 2 and len(calls) == 3
+
+
+@pytest.mark.parametrize("bad", [0, 2])
+def test_a_network_that_came_to_nothing_does_not_hide_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, stop: Stop, bad: int
+) -> None:
+    """Whatever its place: who runs many trainings must not go on with the next."""
+    plan = NeuralGraphClassifier._plan
+
+    def spoilt(model: NeuralGraphClassifier, *args: Any) -> Any:
+        made = plan(model, *args)
+        made.trainings[bad].learning_rate = 1e38
+        return made
+
+    monkeypatch.setattr(NeuralGraphClassifier, "_plan", spoilt)
+    stop(4, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt) as found:
+        fit_together(
+            [Fit(make("ci-gnn", epochs=9, n_estimators=3), draw("several sizes", 30, 0))], networks=3
+        )
+    assert isinstance(found.value.__cause__, FloatingPointError)
+
+
 # ---------------------------------------------------------------- estimators
 
 
@@ -270,6 +308,30 @@ def test_members_with_batches_of_different_lengths_are_trained_too() -> None:
     assert len(lengths) > 1, "the case is not there"
     assert fit_together([Fit(model, graphs)], networks=4) == [None]
     assert len(model.network_.networks()) == 4
+
+
+@pytest.mark.parametrize("method", ["gin", "paper"])
+def test_networks_that_find_too_little_memory_begin_anew_in_smaller_stacks(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """In the eleventh epoch, which is in the second stage of the paper's."""
+    evaluate, sizes = TrainingLoop._evaluate, []
+
+    def spy(loop: TrainingLoop) -> list[dict[str, float]]:
+        sizes.append(len(loop.members))
+        if len(loop.members) > 2 and loop.members[0].state.epoch == 10:
+            raise torch.cuda.OutOfMemoryError
+        return evaluate(loop)
+
+    graphs = draw("several sizes", 30, 0)
+    alone = [make(method, epochs=12, random_state=seed).fit(graphs) for seed in range(4)]
+    monkeypatch.setattr(TrainingLoop, "_evaluate", spy)
+    models = [make(method, epochs=12, random_state=seed) for seed in range(4)]
+    assert fit_together([Fit(model, graphs) for model in models], networks=4) == [None] * 4
+    assert sizes == [4] * 11 + [2] * 24
+    for model, one in zip(models, alone, strict=True):
+        assert model.history_.epoch.tolist() == list(range(1, 13))
+        np.testing.assert_allclose(model.history_.loss, one.history_.loss, rtol=1e-3)
 
 
 # -------------------------------------------------------------------- feeds

@@ -169,9 +169,13 @@ class NeuralGraphClassifier(GraphClassifier):
         """Become what was trained; networks that Ctrl-C has left without weights are left out."""
         trained = [one for one in plan.trainings if one.error is None]
         failed = [one.error for one in plan.trainings if one.error is not None]
-        if failed and (not trained or not isinstance(failed[0], KeyboardInterrupt)):
+        wrong = [error for error in failed if not isinstance(error, KeyboardInterrupt)]
+        interrupted = len(wrong) < len(failed) or any(one.state.interrupted for one in plan.trainings)
+        if wrong and interrupted:
+            raise KeyboardInterrupt from wrong[0]
+        if wrong or not trained:
             raise failed[0]
-        self.interrupted_ = bool(failed) or any(one.state.interrupted for one in trained)
+        self.interrupted_ = interrupted
         if failed:
             plan.settings["n_estimators"] = len(trained)
         self.network_ = _joined([one.network for one in trained])

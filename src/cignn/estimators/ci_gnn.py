@@ -282,12 +282,17 @@ CAUSAL_TERMS = ("independence", "causal")
 
 def _generative_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     """The autoencoder and the causal terms."""
+
+    def begin() -> None:
+        network.noisy = True
+
     return Stage(
         "generative",
         settings["generative_epochs"],
         [*network.encoder.parameters(), *network.decoders.parameters()],
         network.generative_losses,
         dict.fromkeys(VAE_TERMS, 1.0) | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"]),
+        begin=begin,
         optional=CAUSAL_TERMS,
     )
 

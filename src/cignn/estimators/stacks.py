@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,16 +99,22 @@ def _train_kind(trainings: list[Training], networks: int | str, progress: Any) -
     rest = list(trainings)
     while rest:
         some, rest = rest[:size], rest[size:]
+        enough = True
         try:
             train(some, progress)
         except torch.cuda.OutOfMemoryError:
             if len(some) == 1:
                 raise
+            enough = False
+        except KeyboardInterrupt as interrupt:  # before the first epoch: networks that are ready are kept
+            for one in some:
+                one.state.interrupted, one.error = True, interrupt
+        if not enough:  # only here, without the exception, is what the networks held free again
+            gc.collect()
             torch.cuda.empty_cache()
             size = len(some) // 2
             rest = some + rest
-            continue
-        if any(one.state.interrupted for one in some):
+        elif any(one.state.interrupted for one in some):
             for one in rest:
                 one.error = KeyboardInterrupt()
             return

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cignn.estimators.captured import Captured, Read
-from cignn.estimators.checkpoint import Saved
+from cignn.estimators.checkpoint import Saved, State
 from cignn.estimators.feeds import Data, Feed, ahead
 from cignn.estimators.network_stack import NetworkStack, stacked_state
 from cignn.estimators.training import (
@@ -53,7 +53,7 @@ def train(trainings: Sequence[Training], progress: Progress | None = None) -> No
         except ValueError as error:
             one.error = error
             continue
-        one.state = one.state if found is None else found.state
+        one.state = State() if found is None else found.state
         groups.setdefault(one.state.epoch, []).append(one)  # checkpoints may be of different epochs
     for same in groups.values():
         if any(one.state.interrupted for one in trainings):  # Ctrl-C is meant for all
@@ -177,8 +177,12 @@ class TrainingLoop:
         if self.capture and len(left) >= STALE * len(self.done):
             return
         self.stack.keep(torch.tensor(left, device=self.device))
-        self.members, self.stages = [self.members[i] for i in left], [self.stages[i] for i in left]
-        self.done = [False] * len(left)
+        members, stages = [self.members[i] for i in left], [self.stages[i] for i in left]
+        self.members, self.stages, self.done = (
+            members,
+            stages,
+            [False] * len(left),
+        )  # Ctrl-C finds all or none
         self._number_networks()
 
     # ------------------------------------------------------------------ training
