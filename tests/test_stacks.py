@@ -542,3 +542,13 @@ def test_a_network_that_waits_is_not_touched_by_its_gradient(spoilt: float) -> N
     step([spoilt, 1.0], [0.0, 1.0])
     assert all(torch.equal(table[0], old) for table, old in zip(tables, before, strict=True))
     assert not torch.equal(stack.weights[1], before[0]) and stack.weights.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("order", "captured"), [(0.5, False), (1.01, True), (2, True), (64, True), (65, False)]
+)
+@pytest.mark.parametrize("method", ["ci-gnn", "paper"])
+def test_a_step_that_needs_eigenvalues_is_not_captured(method: str, order: float, captured: bool) -> None:
+    """Their solvers make the host wait, which ends a capture with an error."""
+    one = plan(make(method, renyi_order=order), draw("aligned", 24, 0))
+    assert [stage.capturable for stage in one.stages] == [captured] * 2

@@ -68,6 +68,8 @@ class Stage:
     optional : sequence of str
         Terms that are left out of a step in which they are not finite: an estimate beside the task never
         ends a training. The history counts these steps as "skipped_terms".
+    capturable : bool, default=True
+        Whether a step on CUDA never makes the host wait, so that it can be captured in a CUDA graph.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Stage:
     fast: Sequence[nn.Parameter] = ()
     fast_rate: float = 1.0
     optional: Sequence[str] = ()
+    capturable: bool = True
 
 
 @dataclass
