@@ -15,9 +15,10 @@ from torch import Tensor
 
 from cignn import GraphSet
 from cignn.estimators import NeuralGraphClassifier, make_estimator
-from cignn.estimators.feeds import Data, Feed, even
+from cignn.estimators.captured import Captured, Read
+from cignn.estimators.feeds import Data, Feed, _pool_bytes, even
 from cignn.estimators.network_stack import NetworkStack
-from cignn.estimators.stacks import Fit, fit_together
+from cignn.estimators.stacks import Fit, at_once, fit_together
 from cignn.estimators.training import Training
 from cignn.estimators.training_loop import TrainingLoop, train
 from cignn.graphs import GraphBatch
@@ -552,3 +553,52 @@ def test_a_step_that_needs_eigenvalues_is_not_captured(method: str, order: float
     """Their solvers make the host wait, which ends a capture with an error."""
     one = plan(make(method, renyi_order=order), draw("aligned", 24, 0))
     assert [stage.capturable for stage in one.stages] == [captured] * 2
+
+
+def test_only_so_many_steps_are_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs of very different sizes make many shapes; those that are captured stay captured."""
+    taken, replayed = [], []
+
+    def step(batch: Read, active: Tensor) -> None:
+        taken.append(batch.width)
+
+    def capture(self: Captured, step: Any, batch: Read, active: Tensor) -> Any:
+        return SimpleNamespace(replay=lambda: replayed.append(batch.width)), batch, active
+
+    monkeypatch.setattr(Captured, "_capture", capture)
+    monkeypatch.setattr("cignn.estimators.captured.MOST_GRAPHS", 2)
+    captured = Captured([])
+    rows = torch.zeros(1, 4, dtype=torch.long)
+    for width in (8, 8, 16, 16, 24, 24, 24, 8, 16):
+        captured.run(step, Read([], rows, rows, width), torch.ones(1))
+    assert taken == [8, 16, 24, 24, 24] and replayed == [8, 16, 8, 16]
+
+
+def test_a_gpu_is_asked_how_much_memory_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch keeps of an earlier training is free; a small GPU holds fewer graphs and networks."""
+    memory = {"free": 2**20, "kept": 0}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (memory["free"], 2**40))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 5 + memory["kept"])
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 5)
+    graphs, device = draw("several sizes", 200, 0), torch.device("cuda")
+    feed = SimpleNamespace(sets={0: graphs}, device=device)
+    needed = 200 * 4 * 9 * (3 * 9 + 2 * 3)
+    for free, kept, fits in ((4 * needed, 0, True), (4 * needed - 4, 0, False), (0, 4 * needed, True)):
+        memory |= {"free": free, "kept": kept}
+        assert Feed._fits(feed) == fits  # type: ignore[arg-type]
+    narrow, wide = (plan(make("gin", hidden=(width,)), graphs) for width in (8, 2048))
+    memory |= {"free": 2**33, "kept": 0}
+    found = []
+    for one in (narrow, wide):
+        network = SimpleNamespace(parameters=lambda one=one: (p.to("meta") for p in one.network.parameters()))
+        found.append(at_once(dataclasses.replace(one, network=network)))  # type: ignore[arg-type]
+    assert found[0] > 5 * found[1] >= 5
+    memory |= {"free": 2**30, "kept": 7 * 2**30}
+    assert at_once(dataclasses.replace(one, network=network)) == found[1]  # type: ignore[arg-type]
+
+
+def test_wide_features_count_for_what_stays_in_memory() -> None:
+    x = [np.zeros((3, 50_000), np.float32)] * 2 + [np.zeros((4, 50_000), np.float32)]
+    narrow = GraphSet.from_arrays([1 - np.eye(len(one)) for one in x], [one[:, :1] for one in x], [0, 1, 0])
+    wide = GraphSet.from_arrays([1 - np.eye(len(one)) for one in x], x, [0, 1, 0])
+    assert _pool_bytes(wide) > 3 * 4 * 4 * 50_000 > 1000 * _pool_bytes(narrow)

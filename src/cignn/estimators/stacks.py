@@ -11,6 +11,7 @@ import torch
 from cignn._arrays import digest
 from cignn._checks import whole
 from cignn._random import one_thread
+from cignn.estimators.feeds import free_memory
 from cignn.estimators.training import Training, training_progress
 from cignn.estimators.training_loop import train
 
@@ -127,8 +128,8 @@ def at_once(training: Training) -> int:
         return CPU_NETWORKS if training.training.graphs.aligned and torch.get_num_threads() > 1 else 1
     n = int(training.training.sizes.max())
     length = min(training.batch_size, len(training.training))
-    width = max(n, 136)
+    layers = [parameter for parameter in training.network.parameters() if parameter.dim() == 2]
+    width = max([n, 136, *(len(layer) for layer in layers)])
     batch = COPIES * 4 * length * n * width
     weights = 8 * 4 * sum(parameter.numel() for parameter in training.network.parameters())
-    free = torch.cuda.mem_get_info(device)[0]
-    return max(1, min(MOST, int(SHARE * free) // (batch + weights)))
+    return max(1, min(MOST, int(SHARE * free_memory(device)) // (batch + weights)))
