@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -293,6 +294,25 @@ def test_one_that_fails_does_not_keep_others_from_their_fit(tmp_path: Path, netw
         assert hasattr(model, "network_") == (error is None)
     alone = make("gin", epochs=3, random_state=4).fit(graphs)
     np.testing.assert_allclose(models[4].predict_proba(graphs), alone.predict_proba(graphs), atol=1e-3)
+
+
+@pytest.mark.parametrize("networks", [1, 2])
+def test_a_bar_counts_the_epochs_of_all_networks(networks: int) -> None:
+    """So that the time left is that of all, also where they take turns."""
+    steps = []
+
+    class Bar:
+        def add_task(self, *args: Any, **more: Any) -> None:
+            pass
+
+        def update(self, task: None, completed: int, total: int, **more: Any) -> None:
+            steps.append((completed, total))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cignn.estimators.training.progress_bar", lambda *args, **more: nullcontext(Bar()))
+        model = make("ci-gnn", epochs=3, n_estimators=4, verbose=1)
+        fit_together([Fit(model, draw("several sizes", 30, 0))], networks=networks)
+    assert steps == [(done, 12) for done in range(networks, 13, networks)]
 
 
 @pytest.mark.parametrize("networks", [0, -1, 1.5, "many", None])

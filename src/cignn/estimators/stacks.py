@@ -60,10 +60,12 @@ def fit_together(fits: Sequence[Fit], *, networks: int | str = "auto") -> list[E
             plans.append(fit.estimator._plan(fit.graphs, fit.y, fit.eval_set))
         except Exception as error:
             plans.append(error)
-    with one_thread(), training_progress(max((fit.estimator.verbose for fit in fits), default=0)) as progress:
-        kinds = _kinds(plan for plan in plans if not isinstance(plan, Exception))
+    kinds = _kinds(plan for plan in plans if not isinstance(plan, Exception))
+    everything = [one for kind in kinds for one in kind]
+    verbose = max((fit.estimator.verbose for fit in fits), default=0)
+    with one_thread(), training_progress(verbose, everything) as progress:
         for kind in kinds:
-            if any(one.state.interrupted for others in kinds for one in others):
+            if any(one.state.interrupted for one in everything):
                 for one in kind:
                     one.error = KeyboardInterrupt()
             else:

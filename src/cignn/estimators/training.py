@@ -226,8 +226,11 @@ def _cost(scores: dict[str, Any], prefix: str = "") -> float:
 
 
 @contextmanager
-def training_progress(verbose: int) -> Iterator[Progress | None]:
-    """Yield what shows the epochs of `train`: a bar with time left and the last scores, or None."""
+def training_progress(verbose: int, everything: Sequence[Training]) -> Iterator[Progress | None]:
+    """Yield what shows the epochs of `train`: a bar with time left and the last scores, or None.
+
+    everything : all that will be trained, at once or one after the other.
+    """
     if not verbose:
         yield None
         return
@@ -241,9 +244,14 @@ def training_progress(verbose: int) -> Iterator[Progress | None]:
             loss, accuracy = (np.mean([row[k] for row in rows]) for k in ("loss", "validation_accuracy"))
             note = f"loss {loss:.3f}, validation accuracy {accuracy:.3f}"
             name = rows[0]["stage"] + (f", {len(rows)} networks" if len(rows) > 1 else "")
-            bar.update(
-                task, completed=rows[0]["epoch"], total=trainings[0].epochs, description=name, note=note
+            now = {id(one) for one in trainings}
+            # an early end of a network shows as a leap
+            ended = [bool(one.state.epoch) and id(one) not in now for one in everything]
+            done = sum(
+                one.epochs if end else one.state.epoch for one, end in zip(everything, ended, strict=True)
             )
+            total = sum(one.epochs for one in everything)
+            bar.update(task, completed=done, total=total, description=name, note=note)
 
         yield show
 
