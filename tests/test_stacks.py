@@ -254,6 +254,25 @@ def test_ctrl_c_while_graphs_are_prepared_keeps_networks_that_are_ready(
     assert model.interrupted_ and len(model.network_.networks()) == 2 and len(calls) == 3
 
 
+def test_ctrl_c_while_weights_are_copied_keeps_those_of_the_epoch_it_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    epochs, state_of = iter(range(9)), NetworkStack.state_of
+
+    def improving(loop: TrainingLoop) -> list[dict[str, float]]:
+        return [{"accuracy": float(next(epochs)), "loss": 1.0, "price": 0.0}]
+
+    def spy(stack: NetworkStack, row: int, average: bool = False) -> dict[str, Tensor]:
+        if stack.steps[0] == 2:
+            raise KeyboardInterrupt
+        return state_of(stack, row, average)
+
+    monkeypatch.setattr(TrainingLoop, "_evaluate", improving)
+    monkeypatch.setattr(NetworkStack, "state_of", spy)
+    (one,) = trained([plan(make("gin", epochs=3), draw("one size", 24, 0))])
+    assert one.state.interrupted and one.state.best_epoch == 1 and one.state.best_score[0] == 0
+
+
 @pytest.mark.parametrize("bad", [0, 2])
 def test_a_network_that_came_to_nothing_does_not_hide_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, stop: Stop, bad: int

@@ -54,7 +54,7 @@ class Stage:
     choose_from : int or None, default=None
         First epoch of the stage whose weights may be kept; None if none may.
     choose_by : {"accuracy", "loss"}, default="accuracy"
-        How the epoch is chosen, see `_choose`.
+        How the epoch is chosen, see `keep_better`.
     patience : int or None, default=None
         Epochs without a better one after which training ends.
     price : callable or None, default=None
@@ -203,8 +203,14 @@ def train_mode(network: nn.Module, stage: Stage) -> None:
             module.eval()
 
 
-def better(state: State, stage: Stage, epoch: int, scores: dict[str, float]) -> bool:
-    """Whether no earlier epoch did better on the validation graphs; if so, remember this one.
+def keep_better(
+    state: State,
+    stage: Stage,
+    epoch: int,
+    scores: dict[str, float],
+    weights: Callable[[], dict[str, Tensor]],
+) -> None:
+    """Keep the weights of an epoch if no earlier one did better on the validation graphs.
 
     Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together; by
     "loss", the latter alone: where signal is weak the accuracy of a few validation graphs is mostly luck.
@@ -212,12 +218,12 @@ def better(state: State, stage: Stage, epoch: int, scores: dict[str, float]) -> 
     """
     cost = _cost(scores)
     if stage.choose_from is None or epoch < stage.choose_from or not np.isfinite(cost):
-        return False
+        return
     score = (scores["accuracy"] if stage.choose_by == "accuracy" else 0.0, -cost)
     if state.best_score and score < state.best_score:
-        return False
-    state.best_score, state.best_epoch = score, state.epoch
-    return True
+        return
+    # all or nothing, also when Ctrl-C comes while the weights are copied
+    state.best_score, state.best_epoch, state.best_weights = score, state.epoch, weights()
 
 
 def _cost(scores: dict[str, Any], prefix: str = "") -> float:

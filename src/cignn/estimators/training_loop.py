@@ -18,10 +18,10 @@ from cignn.estimators.network_stack import NetworkStack, stacked_state
 from cignn.estimators.training import (
     Progress,
     Training,
-    better,
     check_validation,
     divergence,
     interrupt_training,
+    keep_better,
     keep_memory,
     record,
     settled,
@@ -357,8 +357,8 @@ class TrainingLoop:
             if failed[row]:
                 continue
             record(one.state, stage, losses[row], scores[row], seconds)
-            if better(one.state, stage, epoch, scores[row]):
-                one.state.best_weights = self.stack.state_of(row, average=True)
+            weights = partial(self.stack.state_of, row, average=True)
+            keep_better(one.state, stage, epoch, scores[row], weights)
             if one.checkpoint is not None:
                 self._save(row)
         if self.progress is not None:
