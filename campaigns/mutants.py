@@ -357,8 +357,8 @@ MUTANTS = [
     Mutant(
         "all keep the weights of the first network",
         "estimators/training_loop.py",
-        "self.stack.state_of(row, average=True)\n            if",
-        "self.stack.state_of(0, average=True)\n            if",
+        "partial(self.stack.state_of, row, average=True)",
+        "partial(self.stack.state_of, 0, average=True)",
         "stacks",
     ),
     Mutant(

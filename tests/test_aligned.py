@@ -195,7 +195,7 @@ def test_an_ensemble_goes_on_from_its_checkpoints(
     graphs: GraphSet, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, stop: Stop, together: int
 ) -> None:
     """Members trained one after the other are then ready, begun and not begun; in a stack all are begun."""
-    monkeypatch.setattr(stacks, "CPU_NETWORKS", together)
+    monkeypatch.setattr(stacks, "at_once", lambda training: together)
     params = SMALL | {"n_estimators": 3, "epochs": 4}
     whole = ci_gnn(**params).fit(graphs)
     model = ci_gnn(**params | {"checkpoint": tmp_path / "training"})
@@ -203,7 +203,7 @@ def test_an_ensemble_goes_on_from_its_checkpoints(
     with pytest.raises(SystemExit):
         model.fit(graphs)
     counter = stop(None)
-    monkeypatch.setattr(stacks, "CPU_NETWORKS", 3)
+    monkeypatch.setattr(stacks, "at_once", lambda training: 3)
     model.fit(graphs)
     assert counter.finished == (6 if together == 1 else 2)
     np.testing.assert_array_equal(model.predict_proba(graphs), whole.predict_proba(graphs))
@@ -222,7 +222,7 @@ def test_an_interrupted_ensemble_keeps_the_members_that_are_ready(
     after: int,
     ready: int,
 ) -> None:
-    monkeypatch.setattr(stacks, "CPU_NETWORKS", together)
+    monkeypatch.setattr(stacks, "at_once", lambda training: together)
     model = ci_gnn(**SMALL | {"n_estimators": 4, "epochs": 2, "keep_anneal": 0.0})
     stop(after, KeyboardInterrupt)
     model.fit(graphs)

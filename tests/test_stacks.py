@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +16,10 @@ from torch import Tensor
 
 from cignn import GraphSet
 from cignn.estimators import NeuralGraphClassifier, make_estimator
-from cignn.estimators.feeds import Data, Feed, even
+from cignn.estimators.captured import Captured, Read
+from cignn.estimators.feeds import Data, Feed, _pool_bytes, even
 from cignn.estimators.network_stack import NetworkStack
-from cignn.estimators.stacks import Fit, fit_together
+from cignn.estimators.stacks import Fit, at_once, fit_together
 from cignn.estimators.training import Training
 from cignn.estimators.training_loop import TrainingLoop, train
 from cignn.graphs import GraphBatch
@@ -252,6 +254,25 @@ def test_ctrl_c_while_graphs_are_prepared_keeps_networks_that_are_ready(
     assert model.interrupted_ and len(model.network_.networks()) == 2 and len(calls) == 3
 
 
+def test_ctrl_c_while_weights_are_copied_keeps_those_of_the_epoch_it_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    epochs, state_of = iter(range(9)), NetworkStack.state_of
+
+    def improving(loop: TrainingLoop) -> list[dict[str, float]]:
+        return [{"accuracy": float(next(epochs)), "loss": 1.0, "price": 0.0}]
+
+    def spy(stack: NetworkStack, row: int, average: bool = False) -> dict[str, Tensor]:
+        if stack.steps[0] == 2:
+            raise KeyboardInterrupt
+        return state_of(stack, row, average)
+
+    monkeypatch.setattr(TrainingLoop, "_evaluate", improving)
+    monkeypatch.setattr(NetworkStack, "state_of", spy)
+    (one,) = trained([plan(make("gin", epochs=3), draw("one size", 24, 0))])
+    assert one.state.interrupted and one.state.best_epoch == 1 and one.state.best_score[0] == 0
+
+
 @pytest.mark.parametrize("bad", [0, 2])
 def test_a_network_that_came_to_nothing_does_not_hide_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, stop: Stop, bad: int
@@ -292,6 +313,25 @@ def test_one_that_fails_does_not_keep_others_from_their_fit(tmp_path: Path, netw
         assert hasattr(model, "network_") == (error is None)
     alone = make("gin", epochs=3, random_state=4).fit(graphs)
     np.testing.assert_allclose(models[4].predict_proba(graphs), alone.predict_proba(graphs), atol=1e-3)
+
+
+@pytest.mark.parametrize("networks", [1, 2])
+def test_a_bar_counts_the_epochs_of_all_networks(networks: int) -> None:
+    """So that the time left is that of all, also where they take turns."""
+    steps = []
+
+    class Bar:
+        def add_task(self, *args: Any, **more: Any) -> None:
+            pass
+
+        def update(self, task: None, completed: int, total: int, **more: Any) -> None:
+            steps.append((completed, total))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cignn.estimators.training.progress_bar", lambda *args, **more: nullcontext(Bar()))
+        model = make("ci-gnn", epochs=3, n_estimators=4, verbose=1)
+        fit_together([Fit(model, draw("several sizes", 30, 0))], networks=networks)
+    assert steps == [(done, 12) for done in range(networks, 13, networks)]
 
 
 @pytest.mark.parametrize("networks", [0, -1, 1.5, "many", None])
@@ -542,3 +582,62 @@ def test_a_network_that_waits_is_not_touched_by_its_gradient(spoilt: float) -> N
     step([spoilt, 1.0], [0.0, 1.0])
     assert all(torch.equal(table[0], old) for table, old in zip(tables, before, strict=True))
     assert not torch.equal(stack.weights[1], before[0]) and stack.weights.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("order", "captured"), [(0.5, False), (1.01, True), (2, True), (64, True), (65, False)]
+)
+@pytest.mark.parametrize("method", ["ci-gnn", "paper"])
+def test_a_step_that_needs_eigenvalues_is_not_captured(method: str, order: float, captured: bool) -> None:
+    """Their solvers make the host wait, which ends a capture with an error."""
+    one = plan(make(method, renyi_order=order), draw("aligned", 24, 0))
+    assert [stage.capturable for stage in one.stages] == [captured] * 2
+
+
+def test_only_so_many_steps_are_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs of very different sizes make many shapes; those that are captured stay captured."""
+    taken, replayed = [], []
+
+    def step(batch: Read, active: Tensor) -> None:
+        taken.append(batch.width)
+
+    def capture(self: Captured, step: Any, batch: Read, active: Tensor) -> Any:
+        return SimpleNamespace(replay=lambda: replayed.append(batch.width)), batch, active
+
+    monkeypatch.setattr(Captured, "_capture", capture)
+    monkeypatch.setattr("cignn.estimators.captured.MOST_GRAPHS", 2)
+    captured = Captured([])
+    rows = torch.zeros(1, 4, dtype=torch.long)
+    for width in (8, 8, 16, 16, 24, 24, 24, 8, 16):
+        captured.run(step, Read([], rows, rows, width), torch.ones(1))
+    assert taken == [8, 16, 24, 24, 24] and replayed == [8, 16, 8, 16]
+
+
+def test_a_gpu_is_asked_how_much_memory_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch keeps of an earlier training is free; a small GPU holds fewer graphs and networks."""
+    memory = {"free": 2**20, "kept": 0}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (memory["free"], 2**40))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 5 + memory["kept"])
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 5)
+    graphs, device = draw("several sizes", 200, 0), torch.device("cuda")
+    feed = SimpleNamespace(sets={0: graphs}, device=device)
+    needed = 200 * 4 * 9 * (3 * 9 + 2 * 3)
+    for free, kept, fits in ((4 * needed, 0, True), (4 * needed - 4, 0, False), (0, 4 * needed, True)):
+        memory |= {"free": free, "kept": kept}
+        assert Feed._fits(feed) == fits  # type: ignore[arg-type]
+    narrow, wide = (plan(make("gin", hidden=(width,)), graphs) for width in (8, 2048))
+    memory |= {"free": 2**33, "kept": 0}
+    found = []
+    for one in (narrow, wide):
+        network = SimpleNamespace(parameters=lambda one=one: (p.to("meta") for p in one.network.parameters()))
+        found.append(at_once(dataclasses.replace(one, network=network)))  # type: ignore[arg-type]
+    assert found[0] > 5 * found[1] >= 5
+    memory |= {"free": 2**30, "kept": 7 * 2**30}
+    assert at_once(dataclasses.replace(one, network=network)) == found[1]  # type: ignore[arg-type]
+
+
+def test_wide_features_count_for_what_stays_in_memory() -> None:
+    x = [np.zeros((3, 50_000), np.float32)] * 2 + [np.zeros((4, 50_000), np.float32)]
+    narrow = GraphSet.from_arrays([1 - np.eye(len(one)) for one in x], [one[:, :1] for one in x], [0, 1, 0])
+    wide = GraphSet.from_arrays([1 - np.eye(len(one)) for one in x], x, [0, 1, 0])
+    assert _pool_bytes(wide) > 3 * 4 * 4 * 50_000 > 1000 * _pool_bytes(narrow)

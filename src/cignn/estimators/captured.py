@@ -33,6 +33,7 @@ class Read:
         )
 
 
+MOST_GRAPHS = 32  # captured: each takes memory, and a shape that comes late rarely comes often
 Step = Callable[[Read, Tensor], None]
 
 
@@ -52,7 +53,8 @@ class Captured:
         """Take a step on a batch of resident graphs."""
         assert isinstance(batch.place, Tensor)
         key = (batch.place.shape, batch.width)
-        if key not in self.seen:  # the first is done as it is: libraries set themselves up in it
+        full = key not in self.graphs and len(self.graphs) >= MOST_GRAPHS
+        if full or key not in self.seen:  # the first is done as it is: libraries set themselves up in it
             self.seen.add(key)
             step(batch, active)
             return

@@ -26,6 +26,7 @@ from cignn.estimators.settings import (
 )
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch, GraphSet
+from cignn.information.power_trace import has_way_without_eigenvalues
 from cignn.nn.autoencoder import ACTIVATIONS
 from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASK_SOURCES, MASKS, PRICES, CIGNNOutput
 from cignn.nn.layers import LAYERS, READOUTS
@@ -294,6 +295,7 @@ def _generative_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         dict.fromkeys(VAE_TERMS, 1.0) | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"]),
         begin=begin,
         optional=CAUSAL_TERMS,
+        capturable=has_way_without_eigenvalues(settings["renyi_order"]),
     )
 
 
@@ -336,6 +338,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         fast=mask if settings["mask_lr_factor"] != 1 else (),
         fast_rate=settings["mask_lr_factor"],
         optional=CAUSAL_TERMS,
+        capturable=has_way_without_eigenvalues(settings["renyi_order"]),
     )
 
 

@@ -17,7 +17,8 @@ from cignn.graphs.storage import MAX_CELLS, SIZE_BLUR, cut
 
 Prepare = Callable[[GraphBatch], GraphBatch]
 CHUNK_CELLS = 2**22  # node pairs of the graphs that are prepared at once
-RESIDENT = {"cpu": 2**30, "cuda": 2**35}  # bytes of padded graphs that may stay on a device
+RESIDENT = {"cpu": 2**30, "cuda": 2**35}  # bytes of padded graphs that may stay on a device,
+RESIDENT_SHARE = 0.25  # and on a GPU this share of its free memory at the most
 SQUARE = ("adj", "strongest")  # tensors (g, n, n)
 ROUND_UP = 8  # nodes: a few widths instead of many, where a width costs something
 
@@ -91,9 +92,12 @@ class Feed:
         """Whether all graphs, prepared, may stay on the device."""
         if any(getattr(graphs, "mapped", False) for graphs in self.sets.values()):
             return False
-        cells = [len(graphs) * int(graphs.n_nodes.max(initial=1)) ** 2 for graphs in self.sets.values()]
-        own = all(graphs.aligned for graphs in self.sets.values()) and self.device.type == "cpu"
-        return own or 12 * sum(cells) <= RESIDENT[self.device.type]
+        if self.device.type == "cpu" and all(graphs.aligned for graphs in self.sets.values()):
+            return True
+        limit = RESIDENT[self.device.type]
+        if self.device.type == "cuda":
+            limit = min(limit, int(RESIDENT_SHARE * free_memory(self.device)))
+        return sum(map(_pool_bytes, self.sets.values())) <= limit
 
     def _pool(self, graphs: GraphSet) -> dict[str, Tensor]:
         """The whole set, prepared, on the device."""
@@ -137,6 +141,18 @@ class Feed:
         tensors = batch.tensors()
         typed = {k: v.to(self.dtype) if v.is_floating_point() else v for k, v in tensors.items()}
         return GraphBatch.of(typed, batch.padded)
+
+
+def _pool_bytes(graphs: GraphSet) -> int:
+    """Bytes of a padded set: three matrices, and the features with the sums of neighbours'."""
+    n = int(graphs.n_nodes.max(initial=1))
+    return 4 * len(graphs) * n * (3 * n + 2 * graphs.n_features)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of a GPU that can be had: free ones, and those that torch keeps for the next to ask."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
 
 
 def ahead(makers: Sequence[Callable[[], Any]]) -> Iterator[Any]:

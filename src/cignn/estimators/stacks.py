@@ -11,6 +11,7 @@ import torch
 from cignn._arrays import digest
 from cignn._checks import whole
 from cignn._random import one_thread
+from cignn.estimators.feeds import free_memory
 from cignn.estimators.training import Training, training_progress
 from cignn.estimators.training_loop import train
 
@@ -59,10 +60,12 @@ def fit_together(fits: Sequence[Fit], *, networks: int | str = "auto") -> list[E
             plans.append(fit.estimator._plan(fit.graphs, fit.y, fit.eval_set))
         except Exception as error:
             plans.append(error)
-    with one_thread(), training_progress(max((fit.estimator.verbose for fit in fits), default=0)) as progress:
-        kinds = _kinds(plan for plan in plans if not isinstance(plan, Exception))
+    kinds = _kinds(plan for plan in plans if not isinstance(plan, Exception))
+    everything = [one for kind in kinds for one in kind]
+    verbose = max((fit.estimator.verbose for fit in fits), default=0)
+    with one_thread(), training_progress(verbose, everything) as progress:
         for kind in kinds:
-            if any(one.state.interrupted for others in kinds for one in others):
+            if any(one.state.interrupted for one in everything):
                 for one in kind:
                     one.error = KeyboardInterrupt()
             else:
@@ -127,8 +130,8 @@ def at_once(training: Training) -> int:
         return CPU_NETWORKS if training.training.graphs.aligned and torch.get_num_threads() > 1 else 1
     n = int(training.training.sizes.max())
     length = min(training.batch_size, len(training.training))
-    width = max(n, 136)
+    layers = [parameter for parameter in training.network.parameters() if parameter.dim() == 2]
+    width = max([n, 136, *(len(layer) for layer in layers)])
     batch = COPIES * 4 * length * n * width
     weights = 8 * 4 * sum(parameter.numel() for parameter in training.network.parameters())
-    free = torch.cuda.mem_get_info(device)[0]
-    return max(1, min(MOST, int(SHARE * free) // (batch + weights)))
+    return max(1, min(MOST, int(SHARE * free_memory(device)) // (batch + weights)))

@@ -54,7 +54,7 @@ class Stage:
     choose_from : int or None, default=None
         First epoch of the stage whose weights may be kept; None if none may.
     choose_by : {"accuracy", "loss"}, default="accuracy"
-        How the epoch is chosen, see `_choose`.
+        How the epoch is chosen, see `keep_better`.
     patience : int or None, default=None
         Epochs without a better one after which training ends.
     price : callable or None, default=None
@@ -68,6 +68,8 @@ class Stage:
     optional : sequence of str
         Terms that are left out of a step in which they are not finite: an estimate beside the task never
         ends a training. The history counts these steps as "skipped_terms".
+    capturable : bool, default=True
+        Whether a step on CUDA never makes the host wait, so that it can be captured in a CUDA graph.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Stage:
     fast: Sequence[nn.Parameter] = ()
     fast_rate: float = 1.0
     optional: Sequence[str] = ()
+    capturable: bool = True
 
 
 @dataclass
@@ -200,8 +203,14 @@ def train_mode(network: nn.Module, stage: Stage) -> None:
             module.eval()
 
 
-def better(state: State, stage: Stage, epoch: int, scores: dict[str, float]) -> bool:
-    """Whether no earlier epoch did better on the validation graphs; if so, remember this one.
+def keep_better(
+    state: State,
+    stage: Stage,
+    epoch: int,
+    scores: dict[str, float],
+    weights: Callable[[], dict[str, Tensor]],
+) -> None:
+    """Keep the weights of an epoch if no earlier one did better on the validation graphs.
 
     Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together; by
     "loss", the latter alone: where signal is weak the accuracy of a few validation graphs is mostly luck.
@@ -209,12 +218,12 @@ def better(state: State, stage: Stage, epoch: int, scores: dict[str, float]) -> 
     """
     cost = _cost(scores)
     if stage.choose_from is None or epoch < stage.choose_from or not np.isfinite(cost):
-        return False
+        return
     score = (scores["accuracy"] if stage.choose_by == "accuracy" else 0.0, -cost)
     if state.best_score and score < state.best_score:
-        return False
-    state.best_score, state.best_epoch = score, state.epoch
-    return True
+        return
+    # all or nothing, also when Ctrl-C comes while the weights are copied
+    state.best_score, state.best_epoch, state.best_weights = score, state.epoch, weights()
 
 
 def _cost(scores: dict[str, Any], prefix: str = "") -> float:
@@ -223,8 +232,11 @@ def _cost(scores: dict[str, Any], prefix: str = "") -> float:
 
 
 @contextmanager
-def training_progress(verbose: int) -> Iterator[Progress | None]:
-    """Yield what shows the epochs of `train`: a bar with time left and the last scores, or None."""
+def training_progress(verbose: int, everything: Sequence[Training]) -> Iterator[Progress | None]:
+    """Yield what shows the epochs of `train`: a bar with time left and the last scores, or None.
+
+    everything : all that will be trained, at once or one after the other.
+    """
     if not verbose:
         yield None
         return
@@ -238,9 +250,14 @@ def training_progress(verbose: int) -> Iterator[Progress | None]:
             loss, accuracy = (np.mean([row[k] for row in rows]) for k in ("loss", "validation_accuracy"))
             note = f"loss {loss:.3f}, validation accuracy {accuracy:.3f}"
             name = rows[0]["stage"] + (f", {len(rows)} networks" if len(rows) > 1 else "")
-            bar.update(
-                task, completed=rows[0]["epoch"], total=trainings[0].epochs, description=name, note=note
+            now = {id(one) for one in trainings}
+            # an early end of a network shows as a leap
+            ended = [bool(one.state.epoch) and id(one) not in now for one in everything]
+            done = sum(
+                one.epochs if end else one.state.epoch for one, end in zip(everything, ended, strict=True)
             )
+            total = sum(one.epochs for one in everything)
+            bar.update(task, completed=done, total=total, description=name, note=note)
 
         yield show
 

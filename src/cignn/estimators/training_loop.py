@@ -18,10 +18,10 @@ from cignn.estimators.network_stack import NetworkStack, stacked_state
 from cignn.estimators.training import (
     Progress,
     Training,
-    better,
     check_validation,
     divergence,
     interrupt_training,
+    keep_better,
     keep_memory,
     record,
     settled,
@@ -88,7 +88,6 @@ class TrainingLoop:
             self.device,
             self.dtype,
         )
-        self.capture = self.device.type == "cuda" and self.feed.resident
 
     def run(self, saved: Sequence[Saved | None]) -> None:
         """Train to the end, or to Ctrl-C."""
@@ -123,6 +122,7 @@ class TrainingLoop:
             tensors = stacked_state([one.network for one in self.members])
         self.stages = [one.stages[number] for one in self.members]
         self.stage = stage = self.programs[number]
+        self.capture = stage.capturable and self.device.type == "cuda" and self.feed.resident
         stage.begin()
         names = {id(parameter): name for name, parameter in self.network.named_parameters()}
         fast = [names[id(parameter)] for parameter in stage.fast]
@@ -234,11 +234,11 @@ class TrainingLoop:
     def _own_widths(self, data: Sequence[Data], at: Sequence[np.ndarray]) -> list[int] | None:
         """Numbers of nodes each network would pad to alone: its random numbers must not depend on others.
 
-        A captured step draws as many each time, for the largest graph.
+        On CUDA, where steps may be captured, it is as many each time, for the largest graph.
         """
         if not self.feed.padded:
             return None
-        if self.capture:
+        if self.device.type == "cuda":
             return [int(one.sizes.max()) for one in data]
         return [int(one.sizes[i].max()) for one, i in zip(data, at, strict=True)]
 
@@ -357,8 +357,8 @@ class TrainingLoop:
             if failed[row]:
                 continue
             record(one.state, stage, losses[row], scores[row], seconds)
-            if better(one.state, stage, epoch, scores[row]):
-                one.state.best_weights = self.stack.state_of(row, average=True)
+            weights = partial(self.stack.state_of, row, average=True)
+            keep_better(one.state, stage, epoch, scores[row], weights)
             if one.checkpoint is not None:
                 self._save(row)
         if self.progress is not None:

@@ -50,7 +50,7 @@ def _value_and_slope(matrices: Tensor, order: float) -> tuple[Tensor, Tensor]:
     try:
         values, vectors = torch.linalg.eigh(matrices)
     except torch.linalg.LinAlgError:
-        if 1 < order <= _LARGEST_ORDER:
+        if has_way_without_eigenvalues(order):
             return _from_power(matrices, order)
         solved = [_stubborn_eigh(matrix) for matrix in matrices.reshape(-1, *matrices.shape[-2:])]
         values = torch.stack([values for values, _ in solved]).view(matrices.shape[:-1])
@@ -60,7 +60,12 @@ def _value_and_slope(matrices: Tensor, order: float) -> tuple[Tensor, Tensor]:
 
 def _without_eigenvalues(matrices: Tensor, order: float) -> bool:
     """Whether to take the way that never makes the host wait for the device."""
-    return order == 2 or (matrices.is_cuda and 1 < order <= _LARGEST_ORDER)
+    return order == 2 or (matrices.is_cuda and has_way_without_eigenvalues(order))
+
+
+def has_way_without_eigenvalues(order: float) -> bool:
+    """Whether CUDA needs no eigenvalues at this order, so that a training step can be captured."""
+    return 1 < order <= _LARGEST_ORDER
 
 
 def _from_eigenvalues(values: Tensor, vectors: Tensor, order: float) -> tuple[Tensor, Tensor]:
