@@ -374,6 +374,23 @@ def test_networks_that_find_too_little_memory_begin_anew_in_smaller_stacks(
         np.testing.assert_allclose(model.history_.loss, one.history_.loss, rtol=1e-3)
 
 
+def test_a_network_too_large_for_the_memory_does_not_keep_others_from_their_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evaluate = TrainingLoop._evaluate
+
+    def spy(loop: TrainingLoop) -> list[dict[str, float]]:
+        if any(one.learning_rate == 0.5 for one in loop.members):
+            raise torch.cuda.OutOfMemoryError
+        return evaluate(loop)
+
+    monkeypatch.setattr(TrainingLoop, "_evaluate", spy)
+    models = [make("gin", epochs=2, learning_rate=rate) for rate in (0.1, 0.5, 0.2)]
+    found = fit_together([Fit(model, draw("one size", 24, 0)) for model in models], networks=3)
+    assert isinstance(found[1], torch.cuda.OutOfMemoryError)
+    assert found[0] is None and found[2] is None and len(models[2].history_) == 2
+
+
 # -------------------------------------------------------------------- feeds
 
 
