@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -658,3 +660,25 @@ def test_wide_features_count_for_what_stays_in_memory() -> None:
     narrow = GraphSet.from_arrays([1 - np.eye(len(one)) for one in x], [one[:, :1] for one in x], [0, 1, 0])
     wide = GraphSet.from_arrays([1 - np.eye(len(one)) for one in x], x, [0, 1, 0])
     assert _pool_bytes(wide) > 3 * 4 * 4 * 50_000 > 1000 * _pool_bytes(narrow)
+
+
+@pytest.mark.parametrize("method", ["ci-gnn", "sib"])
+def test_graphs_on_the_device_are_forgotten_after_the_training(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """At once, not when Python happens to look for what is no longer used."""
+    pool, held = Feed._pool, []
+
+    def spy(feed: Feed, graphs: GraphSet) -> dict[str, Tensor]:
+        tensors = pool(feed, graphs)
+        held.extend(weakref.ref(value) for value in tensors.values())
+        return tensors
+
+    monkeypatch.setattr(Feed, "_pool", spy)
+    gc.collect()
+    gc.disable()
+    try:
+        make(method, epochs=2).fit(draw("several sizes", 24, 0))
+        assert held and not any(tensor() is not None for tensor in held)
+    finally:
+        gc.enable()

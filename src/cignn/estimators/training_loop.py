@@ -72,6 +72,7 @@ class TrainingLoop:
     """Networks of one kind that are trained side by side from the same epoch on."""
 
     stack: NetworkStack
+    captured: Captured | None
 
     def __init__(self, trainings: Sequence[Training], progress: Progress | None) -> None:
         self.members = list(trainings)  # in the order of the stack's rows
@@ -97,6 +98,9 @@ class TrainingLoop:
             for one, done in zip(self.members, self.done, strict=True):
                 if not done:
                     interrupt_training(one, interrupt)
+        finally:  # torch or an exception may know this loop for a while: what takes memory is free at once
+            self.feed.pools.clear()
+            self.captured = None
 
     def _train(self, saved: Sequence[Saved | None]) -> None:
         first, last = self.members[0].state.epoch, self.members[0].epochs
