@@ -23,7 +23,7 @@ from cignn.estimators.feeds import Data, Feed, _pool_bytes, even
 from cignn.estimators.network_stack import NetworkStack
 from cignn.estimators.stacks import Fit, at_once, fit_together
 from cignn.estimators.training import Training
-from cignn.estimators.training_loop import TrainingLoop, train
+from cignn.estimators.training_loop import VALIDATION_CELLS, TrainingLoop, train, validation_cells
 from cignn.graphs import GraphBatch
 from cignn.nn import CIGNN, Noise
 from conftest import Stop
@@ -644,6 +644,8 @@ def test_a_gpu_is_asked_how_much_memory_it_has(monkeypatch: pytest.MonkeyPatch) 
     for free, kept, fits in ((4 * needed, 0, True), (4 * needed - 4, 0, False), (0, 4 * needed, True)):
         memory |= {"free": free, "kept": kept}
         assert Feed._fits(feed) == fits  # type: ignore[arg-type]
+    memory |= {"free": 2**28, "kept": 2**28}
+    assert validation_cells(device) == 2**21 < VALIDATION_CELLS["cuda"]
     narrow, wide = (plan(make("gin", hidden=(width,)), graphs) for width in (8, 2048))
     memory |= {"free": 2**33, "kept": 0}
     found = []
