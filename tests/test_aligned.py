@@ -12,6 +12,7 @@ import torch
 from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import stacks
+from cignn.estimators.base import _Facts
 from cignn.evaluation import explanation_roc_auc
 from cignn.nn import GraphModel
 from cignn.nn.classifiers import EdgeNetwork
@@ -233,6 +234,19 @@ def test_an_interrupted_ensemble_keeps_the_members_that_are_ready(
     np.testing.assert_array_equal(
         load_model(tmp_path / "model").predict_proba(graphs), model.predict_proba(graphs)
     )
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e3, 1e6, 1e8])
+def test_statistics_of_training_graphs_do_not_know_how_large_the_others_are(factor: float) -> None:
+    rng = np.random.default_rng(0)
+    upper = np.triu(rng.normal(0.3, 0.2, (50, 6, 6)), 1)
+    upper[:, 0, 1] = 0.37
+    upper[40:, :3] *= factor
+    weights = (upper + upper.swapaxes(1, 2)).astype(np.float32)
+    graphs = GraphSet.from_arrays(weights, y=np.arange(50) % 2, aligned=True)
+    found, expected = _Facts(graphs).edge_statistics(np.arange(40)), graphs[:40].edge_statistics()
+    np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-9)
+    np.testing.assert_allclose(found.centre, expected.centre, rtol=1e-9)
 
 
 # -------------------------------------------------------------------------- patience

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -408,6 +409,24 @@ def test_a_stack_that_fails_as_a_whole_is_fitted_one_by_one(
     monkeypatch.setattr(stacks, "fit_together", breaking(1, out_of_memory))
     with pytest.warns(UserWarning, match="6 networks are trained one by one.*MemoryError: no room"):
         assert_same(alone, Kept({"gcn": GCN}, motifs, KFold(3), 2, stack=6))
+
+
+def test_what_a_failed_stack_held_is_free_when_its_networks_are_fitted_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held: list[weakref.ref[Any]] = []
+
+    def together(fits: list[Any]) -> list[None]:
+        if len(fits) == 1:
+            assert held[0]() is None
+            return [None]
+        large = torch.zeros(9)
+        held.append(weakref.ref(large))
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(stacks, "fit_together", together)
+    with pytest.warns(UserWarning, match="one by one"):
+        assert stacks._fit_networks([None, None]) == [None, None]  # type: ignore[list-item]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

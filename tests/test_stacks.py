@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,7 +23,7 @@ from cignn.estimators.feeds import Data, Feed, _pool_bytes, even
 from cignn.estimators.network_stack import NetworkStack
 from cignn.estimators.stacks import Fit, at_once, fit_together
 from cignn.estimators.training import Training
-from cignn.estimators.training_loop import TrainingLoop, train
+from cignn.estimators.training_loop import VALIDATION_CELLS, TrainingLoop, train, validation_cells
 from cignn.graphs import GraphBatch
 from cignn.nn import CIGNN, Noise
 from conftest import Stop
@@ -374,6 +376,23 @@ def test_networks_that_find_too_little_memory_begin_anew_in_smaller_stacks(
         np.testing.assert_allclose(model.history_.loss, one.history_.loss, rtol=1e-3)
 
 
+def test_a_network_too_large_for_the_memory_does_not_keep_others_from_their_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evaluate = TrainingLoop._evaluate
+
+    def spy(loop: TrainingLoop) -> list[dict[str, float]]:
+        if any(one.learning_rate == 0.5 for one in loop.members):
+            raise torch.cuda.OutOfMemoryError
+        return evaluate(loop)
+
+    monkeypatch.setattr(TrainingLoop, "_evaluate", spy)
+    models = [make("gin", epochs=2, learning_rate=rate) for rate in (0.1, 0.5, 0.2)]
+    found = fit_together([Fit(model, draw("one size", 24, 0)) for model in models], networks=3)
+    assert isinstance(found[1], torch.cuda.OutOfMemoryError)
+    assert found[0] is None and found[2] is None and len(models[2].history_) == 2
+
+
 # -------------------------------------------------------------------- feeds
 
 
@@ -625,6 +644,8 @@ def test_a_gpu_is_asked_how_much_memory_it_has(monkeypatch: pytest.MonkeyPatch) 
     for free, kept, fits in ((4 * needed, 0, True), (4 * needed - 4, 0, False), (0, 4 * needed, True)):
         memory |= {"free": free, "kept": kept}
         assert Feed._fits(feed) == fits  # type: ignore[arg-type]
+    memory |= {"free": 2**28, "kept": 2**28}
+    assert validation_cells(device) == 2**21 < VALIDATION_CELLS["cuda"]
     narrow, wide = (plan(make("gin", hidden=(width,)), graphs) for width in (8, 2048))
     memory |= {"free": 2**33, "kept": 0}
     found = []
@@ -641,3 +662,25 @@ def test_wide_features_count_for_what_stays_in_memory() -> None:
     narrow = GraphSet.from_arrays([1 - np.eye(len(one)) for one in x], [one[:, :1] for one in x], [0, 1, 0])
     wide = GraphSet.from_arrays([1 - np.eye(len(one)) for one in x], x, [0, 1, 0])
     assert _pool_bytes(wide) > 3 * 4 * 4 * 50_000 > 1000 * _pool_bytes(narrow)
+
+
+@pytest.mark.parametrize("method", ["ci-gnn", "sib"])
+def test_graphs_on_the_device_are_forgotten_after_the_training(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """At once, not when Python happens to look for what is no longer used."""
+    pool, held = Feed._pool, []
+
+    def spy(feed: Feed, graphs: GraphSet) -> dict[str, Tensor]:
+        tensors = pool(feed, graphs)
+        held.extend(weakref.ref(value) for value in tensors.values())
+        return tensors
+
+    monkeypatch.setattr(Feed, "_pool", spy)
+    gc.collect()
+    gc.disable()
+    try:
+        make(method, epochs=2).fit(draw("several sizes", 24, 0))
+        assert held and not any(tensor() is not None for tensor in held)
+    finally:
+        gc.enable()

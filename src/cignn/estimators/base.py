@@ -44,6 +44,7 @@ from cignn.nn.model import Ensemble, GraphModel, SingleModel
 # settings that may differ within a stack, and of which only whether they are 0 matters to the program
 NUMBERS = {"learning_rate", "weight_decay", "mask_lr_factor", "ema_decay", "patience", "n_estimators"}
 SWITCHES = {"causal_weight", "reconstruction", "rest_weight", "information_weight", "variance_weight"}
+FAR_LARGER = 100  # sums over all graphs, compared with sums over a part that are computed from them
 LARGEST_TRIAL = 1000  # nodes: of more, a graph would cost memory that nobody has asked for
 
 
@@ -396,7 +397,10 @@ class _Facts:
         if 2 * len(rest) > len(self.graphs):
             return self.graphs[rows].edge_statistics()
         sums = self.edge_sums
-        return (sums.without(self.graphs[rest].edge_sums()) if len(rest) else sums).statistics()
+        left = sums.without(self.graphs[rest].edge_sums()) if len(rest) else sums
+        if ((sums.squares > FAR_LARGER * left.squares) & (left.having > 0)).any():  # their rounding is in it
+            return self.graphs[rows].edge_statistics()
+        return left.statistics()
 
 
 def _store_statistics(network: nn.Module, facts: _Facts, training: Data, weight: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Data:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
+    @cached_property  # asked for at every step
     def sizes(self) -> np.ndarray:
         """(g,) numbers of nodes."""
         return self.graphs.n_nodes[self.rows]

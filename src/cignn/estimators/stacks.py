@@ -105,18 +105,17 @@ def _train_kind(trainings: list[Training], networks: int | str, progress: Any) -
         enough = True
         try:
             train(some, progress)
-        except torch.cuda.OutOfMemoryError:
-            if len(some) == 1:
-                raise
+        except torch.cuda.OutOfMemoryError as error:
             enough = False
+            if len(some) == 1:
+                some[0].error = error.with_traceback(None)  # which would hold the memory
         except KeyboardInterrupt as interrupt:  # before the first epoch: networks that are ready are kept
             for one in some:
                 one.state.interrupted, one.error = True, interrupt
         if not enough:  # only here, without the exception, is what the networks held free again
             gc.collect()
             torch.cuda.empty_cache()
-            size = len(some) // 2
-            rest = some + rest
+            size, rest = max(1, len(some) // 2), [one for one in some if one.error is None] + rest
         elif any(one.state.interrupted for one in some):
             for one in rest:
                 one.error = KeyboardInterrupt()

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from cignn.estimators.captured import Captured, Read
 from cignn.estimators.checkpoint import Saved, State
-from cignn.estimators.feeds import Data, Feed, ahead
+from cignn.estimators.feeds import Data, Feed, ahead, free_memory
 from cignn.estimators.network_stack import NetworkStack, stacked_state
 from cignn.estimators.training import (
     Progress,
@@ -30,8 +30,9 @@ from cignn.estimators.training import (
 from cignn.graphs import GraphBatch
 from cignn.nn.noise import Noise
 
-# node pairs that a stack reads at once without learning
+# node pairs that a stack reads at once without learning, and the bytes of free memory a GPU needs for each
 VALIDATION_CELLS = {"cpu": 2**21, "cuda": 2**26}
+VALIDATION_BYTES = 256
 COUNT = "graphs of "  # before the names of terms: the number of graphs they are sums over
 STALE = 0.75  # share of networks still in training below which those that have ended leave a captured stack
 
@@ -68,10 +69,17 @@ def train(trainings: Sequence[Training], progress: Progress | None = None) -> No
         one.network.eval()
 
 
+def validation_cells(device: torch.device) -> int:
+    """Node pairs that may be read at once without learning."""
+    most = VALIDATION_CELLS[device.type]
+    return most if device.type == "cpu" else min(most, free_memory(device) // VALIDATION_BYTES)
+
+
 class TrainingLoop:
     """Networks of one kind that are trained side by side from the same epoch on."""
 
     stack: NetworkStack
+    captured: Captured | None
 
     def __init__(self, trainings: Sequence[Training], progress: Progress | None) -> None:
         self.members = list(trainings)  # in the order of the stack's rows
@@ -97,6 +105,9 @@ class TrainingLoop:
             for one, done in zip(self.members, self.done, strict=True):
                 if not done:
                     interrupt_training(one, interrupt)
+        finally:  # torch or an exception may know this loop for a while: what takes memory is free at once
+            self.feed.pools.clear()
+            self.captured = None
 
     def _train(self, saved: Sequence[Saved | None]) -> None:
         first, last = self.members[0].state.epoch, self.members[0].epochs
@@ -314,8 +325,8 @@ class TrainingLoop:
             counts[0, row, : len(order)] = 1
             counts[1, row, : len(order)] = one.class_weight[one.validation.y[order]]
         filled = np.stack([np.resize(order, most) for order in orders])
-        cells = VALIDATION_CELLS[self.device.type] // (len(data) * self.feed.widest**2)
-        cuts = [slice(i, i + max(cells, 1)) for i in range(0, most, max(cells, 1))]
+        length = max(1, validation_cells(self.device) // (len(data) * self.feed.widest**2))
+        cuts = [slice(i, i + length) for i in range(0, most, length)]
 
         def score(tensors: dict[str, Tensor], y: Tensor, count: Tensor) -> Tensor:
             batch = GraphBatch.of(tensors | {"y": y}, self.feed.padded)

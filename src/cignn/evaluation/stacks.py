@@ -345,5 +345,6 @@ def _fit_networks(fits: list[Fit]) -> list[Exception | None]:
         if len(fits) == 1:
             return [error]
         why = f"{type(error).__name__}: {error}"
-        warnings.warn(f"{len(fits)} networks are trained one by one, together failed ({why}).", stacklevel=2)
-        return [_fit_networks([fit])[0] for fit in fits]
+    # out here the exception is gone, and with it what it held of the memory
+    warnings.warn(f"{len(fits)} networks are trained one by one, together failed ({why}).", stacklevel=2)
+    return [_fit_networks([fit])[0] for fit in fits]
