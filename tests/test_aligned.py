@@ -12,7 +12,7 @@ import torch
 from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import stacks
-from cignn.estimators.base import _Facts
+from cignn.estimators.set_statistics import SetStatistics
 from cignn.evaluation import explanation_roc_auc
 from cignn.nn import GraphModel
 from cignn.nn.classifiers import EdgeNetwork
@@ -244,7 +244,7 @@ def test_statistics_of_training_graphs_do_not_know_how_large_the_others_are(fact
     upper[40:, :3] *= factor
     weights = (upper + upper.swapaxes(1, 2)).astype(np.float32)
     graphs = GraphSet.from_arrays(weights, y=np.arange(50) % 2, aligned=True)
-    found, expected = _Facts(graphs).edge_statistics(np.arange(40)), graphs[:40].edge_statistics()
+    found, expected = SetStatistics(graphs).edge_statistics(np.arange(40)), graphs[:40].edge_statistics()
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-9)
     np.testing.assert_allclose(found.centre, expected.centre, rtol=1e-9)
 

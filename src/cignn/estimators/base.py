@@ -6,7 +6,6 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,19 +31,18 @@ from cignn.estimators.classifier import (
 )
 from cignn.estimators.feeds import Data
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
+from cignn.estimators.set_statistics import SetStatistics, store_statistics
 from cignn.estimators.settings import rules, within
 from cignn.estimators.stacks import Fit, fit_together
 from cignn.estimators.subjects import set_aside
 from cignn.estimators.training import Stage, Training, evaluation_mode, resolve_device
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
-from cignn.graphs.storage import EdgeStatistics, EdgeSums
 from cignn.nn.model import Ensemble, GraphModel, SingleModel
 
 # settings that may differ within a stack, and of which only whether they are 0 matters to the program
 NUMBERS = {"learning_rate", "weight_decay", "mask_lr_factor", "ema_decay", "patience", "n_estimators"}
 SWITCHES = {"causal_weight", "reconstruction", "rest_weight", "information_weight", "variance_weight"}
-FAR_LARGER = 100  # sums over all graphs, compared with sums over a part that are computed from them
 LARGEST_TRIAL = 1000  # nodes: of more, a graph would cost memory that nobody has asked for
 
 
@@ -154,7 +152,7 @@ class NeuralGraphClassifier(GraphClassifier):
         members = _members(settings)
         seed = self._seed(member_path(path, 0, members))
         data = Data(graphs, np.arange(len(graphs)), codes)
-        facts, trainings = _Facts(graphs), []
+        facts, trainings = SetStatistics(graphs), []
         for member in range(members):
             parts = self._validation(data, classes, eval_set, seed + member)
             place = member_path(path, member, members)
@@ -195,7 +193,7 @@ class NeuralGraphClassifier(GraphClassifier):
         training: Data,
         validation: Data,
         settings: dict[str, Any],
-        facts: _Facts,
+        facts: SetStatistics,
         classes: np.ndarray,
         seed: int,
         device: torch.device,
@@ -205,7 +203,7 @@ class NeuralGraphClassifier(GraphClassifier):
         with torch_seed(seed, device):
             network = self._build(settings, training.graphs.n_features, len(classes))
         weight = class_weights(self.class_weight, classes, training.y)
-        _store_statistics(network, facts, training, weight)
+        store_statistics(network, facts, training, weight)
         network.to(device)
         kept = None
         if checkpoint is not None:  # to read all data for a key takes time: only where it is needed
@@ -370,54 +368,6 @@ def _program(settings: Mapping[str, Any]) -> dict[str, Any]:
     common = {name: value for name, value in settings.items() if name not in NUMBERS | SWITCHES}
     switches = {name: settings[name] > 0 for name in SWITCHES & settings.keys()}
     return common | switches | {"fast": settings.get("mask_lr_factor", 1) != 1}
-
-
-class _Facts:
-    """Statistics of a set of graphs, from which those of its parts follow without reading it again."""
-
-    def __init__(self, graphs: GraphSet) -> None:
-        self.graphs = graphs
-
-    @cached_property
-    def feature_sizes(self) -> np.ndarray:
-        return self.graphs.feature_sizes()
-
-    @cached_property
-    def edge_sums(self) -> EdgeSums:
-        return self.graphs.edge_sums()
-
-    def feature_scale(self, rows: np.ndarray) -> np.ndarray:
-        """(d,) largest absolute value of each node feature, 1 where it is always 0."""
-        scale = self.feature_sizes[rows].max(0).astype(np.float32)
-        return np.where(scale > 0, scale, 1).astype(np.float32)
-
-    def edge_statistics(self, rows: np.ndarray) -> EdgeStatistics:
-        """Centre and scale of every edge over some of the graphs."""
-        rest = np.setdiff1d(np.arange(len(self.graphs)), rows)
-        if 2 * len(rest) > len(self.graphs):
-            return self.graphs[rows].edge_statistics()
-        sums = self.edge_sums
-        left = sums.without(self.graphs[rest].edge_sums()) if len(rest) else sums
-        if ((sums.squares > FAR_LARGER * left.squares) & (left.having > 0)).any():  # their rounding is in it
-            return self.graphs[rows].edge_statistics()
-        return left.statistics()
-
-
-def _store_statistics(network: nn.Module, facts: _Facts, training: Data, weight: np.ndarray) -> None:
-    """Write statistics of the training set into the buffers of the network that have their names."""
-    share = weight * np.bincount(training.y) / (weight * np.bincount(training.y)).sum()
-    values = {
-        "feature_scale": facts.feature_scale(training.rows),
-        "class_weight": weight,
-        "class_share": share,
-        "label_entropy": np.float64(-(share * np.log(share)).sum()),
-    }
-    buffers = {name.rpartition(".")[2]: buffer for name, buffer in network.named_buffers()}
-    if "edge_centre" in buffers:
-        statistics = facts.edge_statistics(training.rows)
-        values |= zip(("edge_centre", "edge_scale"), statistics, strict=True)
-    for name in values.keys() & buffers.keys():
-        buffers[name].copy_(torch.as_tensor(values[name]))
 
 
 CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker

@@ -75,7 +75,8 @@ class Captured:
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators:
             graph.register_generator_state(generator)
-        with torch.cuda.graph(graph, pool=self.pool):
+        # other threads may use the device meanwhile
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
             step(fixed, fixed_active)
         self.pool = graph.pool()
         return graph, fixed, fixed_active

@@ -109,6 +109,9 @@ def _train_kind(trainings: list[Training], networks: int | str, progress: Any) -
             enough = False
             if len(some) == 1:
                 some[0].error = error.with_traceback(None)  # which would hold the memory
+        except Exception as error:  # a file that cannot be read, a device that fails: others go on
+            for one in some:
+                one.error = one.error or error
         except KeyboardInterrupt as interrupt:  # before the first epoch: networks that are ready are kept
             for one in some:
                 one.state.interrupted, one.error = True, interrupt

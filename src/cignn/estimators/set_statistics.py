@@ -1,0 +1,65 @@
+"""Statistics of training graphs that networks keep: scales of features and edges, shares of classes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import nn
+
+from cignn.estimators.feeds import Data
+from cignn.graphs import GraphSet
+from cignn.graphs.edge_statistics import EdgeStatistics, EdgeSums
+
+FAR_LARGER = 100  # sums over all graphs, compared with sums over a part that are computed from them
+
+
+class SetStatistics:
+    """Statistics of a set of graphs, from which those of its parts follow without reading it again."""
+
+    def __init__(self, graphs: GraphSet) -> None:
+        self.graphs = graphs
+
+    @cached_property
+    def feature_sizes(self) -> np.ndarray:
+        """(g, d) largest absolute value of every node feature in each graph."""
+        return self.graphs.feature_sizes()
+
+    @cached_property
+    def edge_sums(self) -> EdgeSums:
+        """Sums over all graphs."""
+        return self.graphs.edge_sums()
+
+    def feature_scale(self, rows: np.ndarray) -> np.ndarray:
+        """(d,) largest absolute value of each node feature, 1 where it is always 0."""
+        scale = self.feature_sizes[rows].max(0).astype(np.float32)
+        return np.where(scale > 0, scale, 1).astype(np.float32)
+
+    def edge_statistics(self, rows: np.ndarray) -> EdgeStatistics:
+        """Centre and scale of every edge over some of the graphs."""
+        rest = np.setdiff1d(np.arange(len(self.graphs)), rows)
+        if 2 * len(rest) > len(self.graphs):
+            return self.graphs[rows].edge_statistics()
+        sums = self.edge_sums
+        left = sums.without(self.graphs[rest].edge_sums()) if len(rest) else sums
+        if ((sums.squares > FAR_LARGER * left.squares) & (left.having > 0)).any():  # their rounding is in it
+            return self.graphs[rows].edge_statistics()
+        return left.statistics()
+
+
+def store_statistics(network: nn.Module, facts: SetStatistics, training: Data, weight: np.ndarray) -> None:
+    """Write statistics of the training set into the buffers of the network that have their names."""
+    share = weight * np.bincount(training.y) / (weight * np.bincount(training.y)).sum()
+    values = {
+        "feature_scale": facts.feature_scale(training.rows),
+        "class_weight": weight,
+        "class_share": share,
+        "label_entropy": np.float64(-(share * np.log(share)).sum()),
+    }
+    buffers = {name.rpartition(".")[2]: buffer for name, buffer in network.named_buffers()}
+    if "edge_centre" in buffers:
+        statistics = facts.edge_statistics(training.rows)
+        values |= zip(("edge_centre", "edge_scale"), statistics, strict=True)
+    for name in values.keys() & buffers.keys():
+        buffers[name].copy_(torch.as_tensor(values[name]))
