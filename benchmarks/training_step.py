@@ -5,6 +5,7 @@ Then a step of a stack of networks against as many steps of one.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import torch
@@ -86,23 +87,22 @@ def measure(device: torch.device, quick: bool) -> list[Row]:
 
 
 def stacked_against_single(device: torch.device, quick: bool) -> list[Row]:
-    """Compare a step of several networks, for each of them, with a step of one."""
+    """Compare a step of several networks, for each of them, with a step of one and with the peer's."""
     sets = {
         f"{BATCH} complete brains, {NODES} nodes": make_brains(BATCH, density=1.0),
         f"{BATCH} BA-2Motifs": make_ba2motifs(BATCH, random_state=0),
     }
+    peer = gin_step(make_brains(BATCH), device, 64)
     sizes = (5, 25, 100) if device.type == "cuda" else (2, 5)
     rows = []
     for title, graphs in sets.items():
-        for networks in sizes:
-            stack, single = in_turn(
-                ci_gnn_step(graphs, device, networks),
-                ci_gnn_step(graphs, device),
-                device,
-                10 if quick else 60,
-            )
-            times = {"each of them": Quartiles.of(stack / networks), "alone": Quartiles.of(single)}
-            what = f"training step, {title}, a network in a stack of {networks} / alone"
+        alone = {"alone": ci_gnn_step(graphs, device)}
+        others = alone | ({"PyG GIN 64": peer} if "brains" in title else {})
+        for networks, (name, other) in product(sizes, others.items()):
+            work = ci_gnn_step(graphs, device, networks)
+            stack, single = in_turn(work, other, device, 10 if quick else 60)
+            times = {"each of them": Quartiles.of(stack / networks), name: Quartiles.of(single)}
+            what = f"training step, {title}, a network in a stack of {networks} / {name}"
             rows.append(Row(what, times, Quartiles.of(stack / networks / single)))
     return rows
 
