@@ -106,13 +106,18 @@ class Feed:
         whole = self._typed(graphs.batch())
         step = max(1, CHUNK_CELLS // n**2)
         tensors = whole.to(self.device).tensors()
-        parts: dict[str, list[Tensor]] = {}
+        made: dict[str, Tensor] = {}
+        lists: list[Tensor] = []  # of edges, of different lengths
         for start in range(0, len(graphs), step):
             part = GraphBatch.of({k: v[start : start + step] for k, v in tensors.items()}, whole.padded)
             for name, value in self.prepare(part).tensors().items():
-                if name not in tensors:
-                    parts.setdefault(name, []).append(value)
-        return tensors | {name: torch.cat(_level(values)) for name, values in parts.items()}
+                if name == "edge_list":
+                    lists.append(value)
+                elif name not in tensors:
+                    if name not in made:  # at once: chunks put together at the end would be there twice
+                        made[name] = value.new_empty(len(graphs), *value.shape[1:])
+                    made[name][start : start + step] = value
+        return tensors | made | ({"edge_list": torch.cat(_level(lists))} if lists else {})
 
     def width(self, data: Sequence[Data], positions: Sequence[np.ndarray]) -> int:
         """Number of nodes that batches of these graphs are padded to."""
