@@ -22,6 +22,7 @@ from benchmarks import (
     scaling,
     size,
     training_step,
+    whole_runs,
 )
 from benchmarks.timing import Quartiles, Row
 from cignn.estimators.training import resolve_device
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "fitting": fitting.measure,
     "runner": runner.measure,
     "size": size.measure,
+    "whole_runs": whole_runs.measure,
 }
 
 

@@ -103,6 +103,7 @@ def known(
         "accuracy": float((model.predict(held) == y[test]).mean()),
         "logistic regression": float((regression.predict(held) == y[test]).mean()),
         "group ROC-AUC": float(roc_auc_score(truth, group)),
+        "precision@k": float(truth[np.argsort(-group)[: truth.sum()]].mean()),
         "individual ROC-AUC": float(np.mean(explanation_roc_auc(explanations))),
         "mean weight": float(group.mean()),
     }

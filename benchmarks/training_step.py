@@ -21,7 +21,7 @@ from cignn.datasets import make_ba2motifs
 from cignn.estimators import PRESETS, make_estimator
 
 BATCH = 32
-TARGET = 1.0
+TARGET, TARGET_OTHERS = 1.0, 1.5  # of brains, and of graphs that are not aligned
 
 
 def ci_gnn_step(graphs: GraphSet, device: torch.device, networks: int = 1, **params: Any) -> Work:
@@ -74,13 +74,14 @@ def measure(device: torch.device, quick: bool) -> list[Row]:
             ci_gnn_step(graphs, device, **sizes), gin_step(sparse, device, width), device, 10 if quick else 60
         )
         ratio = Quartiles.of(ours / theirs)
+        target = TARGET if graphs.aligned else TARGET_OTHERS
         rows.append(
             Row(
                 f"training step, {BATCH} graphs, {NODES} nodes, {what} / PyG GIN {width}, {DENSITY:.0%}",
                 {"CI-GNN": Quartiles.of(ours), "PyG GIN": Quartiles.of(theirs)},
                 ratio,
-                f"<= {TARGET}",
-                ratio.median <= TARGET,
+                f"<= {target}",
+                ratio.median <= target,
             )
         )
     return rows + stacked_against_single(device, quick)

@@ -189,11 +189,8 @@ class TrainingLoop:
             return
         self.stack.keep(torch.tensor(left, device=self.device))
         members, stages = [self.members[i] for i in left], [self.stages[i] for i in left]
-        self.members, self.stages, self.done = (
-            members,
-            stages,
-            [False] * len(left),
-        )  # Ctrl-C finds all or none
+        # at once: Ctrl-C finds all of them or none
+        self.members, self.stages, self.done = members, stages, [False] * len(left)
         self._number_networks()
 
     # ------------------------------------------------------------------ training
