@@ -30,14 +30,16 @@ from cignn._arrays import digest, sha256
 from cignn._files import locked, replacing, unwritten
 
 FORMAT = "cignn model"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
+READABLE = (4, 5)  # models of format 4 know nothing of the connections of their training graphs
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 PIPELINE = "model.skops"
 PREPARATION = "preparation.json"
 REFERENCE = "preparation.safetensors"
+CONNECTIONS = "connections.safetensors"  # their statistics in the training graphs and their controls
 SETTINGS = "settings.toml"  # options of the command line
-FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, SETTINGS)
+FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, SETTINGS)
 LARGEST_CONFIG = 2**28  # bytes
 # types in our pipelines that skops does not trust by default
 TRUSTED = ["cignn.estimators.graph_vectors.GraphVectors", "sklearn.tree._tree.Tree"]
@@ -224,7 +226,7 @@ def read_config(path: Path) -> dict[str, Any]:
     version = config.get("format_version")
     if not isinstance(version, int):
         raise ModelError(f"{file} is damaged (no format_version); save the model again.")
-    if version != FORMAT_VERSION:
+    if version not in READABLE:
         age, remedy = (
             ("a newer", "upgrade cignn") if version > FORMAT_VERSION else ("an older", "fit it again")
         )

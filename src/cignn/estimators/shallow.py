@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn import config_context
@@ -26,14 +27,19 @@ from cignn.estimators.classifier import (
     class_weights,
     labelled,
 )
+from cignn.estimators.explaining import relative_sizes, target_codes
 from cignn.estimators.graph_vectors import FEATURES, GraphVectors
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
 from cignn.estimators.settings import choice, whole, within
 from cignn.estimators.subjects import folds
+from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
+from cignn.nn.contributions import integral
+from cignn.nn.model import Path
 
 FOLDS = 3  # inside the training graphs, for C and the temperature
 MAX_ITER = 20_000
+LINEAR = ("linear-svm", "lasso")
 
 
 class Model(NamedTuple):
@@ -73,6 +79,26 @@ MODELS: dict[str, Model] = {
         lambda x, y: [factor * _smallest_c(x, y) for factor in (3.0, 10.0, 30.0, 100.0)],
     ),
 }
+
+
+class _Linear(NamedTuple):
+    """Class logits as linear functions: weights (classes, features) and intercepts (classes,)."""
+
+    weights: np.ndarray
+    intercept: np.ndarray
+
+    def contributions(self, deviations: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(g, features) contributions of deviations to the log-odds of classes (g,), and the bases (g,)."""
+        weights, intercept = torch.from_numpy(self.weights), torch.from_numpy(self.intercept)
+        whole = torch.from_numpy(deviations)
+        path = Path(whole, lambda z: z @ weights.T, lambda h: h + intercept, lambda values: values)
+        found = integral([path], torch.from_numpy(codes))
+        return found.values.numpy(), found.base.numpy()
+
+    def odds_coefficients(self) -> np.ndarray:
+        """(classes, features) what a feature does to the log-odds of a class where all others are equal."""
+        others = (self.weights.sum(0) - self.weights) / (len(self.weights) - 1)
+        return self.weights - others
 
 
 class ShallowGraphClassifier(GraphClassifier):
@@ -241,17 +267,84 @@ class ShallowGraphClassifier(GraphClassifier):
             return pipeline.predict_proba(vectors)
         return softmax(self.settings_["temperature"] * _logits(pipeline.decision_function(vectors)), axis=1)
 
+    # -------------------------------------------------------------- explaining
+
+    @property
+    def explain(self) -> Callable[..., Explanations]:
+        """Say what every connection did to the decision of a linear model: ``explain(X, target=None)``.
+
+        Other models, and linear ones of graphs that are not aligned, do not have it. A connection contributes
+        its coefficient times its deviation from the training graphs' mean; with more than two classes the
+        log-odds are not linear, and contributions are integrated along the deviations. The weight of an edge
+        is the size of its coefficient, relative to the largest; ``target`` is the class to explain, by
+        default the predicted one. What missing edges contribute is part of the base.
+        """
+        if self.model not in LINEAR:
+            raise AttributeError(
+                f"{self.model!r} does not explain its decisions; linear models do, such as "
+                'make_estimator("lasso"), and networks.'
+            )
+        if getattr(self, "settings_", {}).get("features") == "statistics":
+            raise AttributeError(
+                f"{self.model!r} on statistics of graphs does not explain its decisions; on aligned graphs, "
+                'with features="connectivity", it does.'
+            )
+        return self._explain
+
+    def _explain(self, X: GraphSet, target: Any = None) -> Explanations:
+        """Explain the target class, or the predicted one, of every graph."""
+        X = self._check_fitted(X)
+        predictions = self.predict(X)
+        codes = target_codes(self, target, len(X))
+        codes = np.searchsorted(self.classes_, predictions) if codes is None else codes
+        linear = self._linear()
+        vectors = self.pipeline_[0].transform(X)
+        values, base = linear.contributions(self.pipeline_[1].transform(vectors.astype(np.float64)), codes)
+        present = vectors != 0
+        base += np.where(present, 0, values).sum(1)
+        sizes = np.array([relative_sizes(row) for row in linear.odds_coefficients()])
+        return Explanations(
+            X,
+            [sizes[code][row] for code, row in zip(codes, present, strict=True)],
+            predictions,
+            edge_contributions=[row[there] for row, there in zip(values, present, strict=True)],
+            base=base,
+            explained=self.classes_[codes],
+            reference=self.reference_,
+            classes=self.classes_,
+        )
+
+    def coefficients(self) -> np.ndarray:
+        """Return the coefficients of a linear model of two classes.
+
+        Returns
+        -------
+        ndarray of shape (features,)
+            Log-odds of ``classes_[1]`` per standard deviation of every feature in the training graphs.
+        """
+        return self._linear().odds_coefficients()[1]
+
+    def _linear(self) -> _Linear:
+        """The logits behind the probabilities as linear functions of scaled vectors."""
+        model, factor = self.pipeline_[-1], self.settings_["temperature"]
+        weights, intercept = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
+        if len(weights) == 1:
+            weights, intercept = np.concatenate([-weights, weights]) / 2, np.append(-intercept, intercept) / 2
+        factor = 1.0 if factor is None else factor
+        return _Linear((factor * weights).astype(np.float64), (factor * intercept).astype(np.float64))
+
     # ---------------------------------------------------------------- saving
 
     def _files(self) -> dict[str, bytes]:
         import skops.io
 
-        return {PIPELINE: skops.io.dumps(self.pipeline_)}
+        return {PIPELINE: skops.io.dumps(self.pipeline_)} | self._connection_files()
 
     @classmethod
     def _from_saved(cls, saved: Saved) -> Self:
         pipeline = read_pipeline(saved)
         estimator = cls._from_config(saved.config)
+        estimator._read_connections(saved)
         if not isinstance(pipeline, Pipeline) or len(pipeline[-1].classes_) != len(estimator.classes_):
             raise ValueError("the pipeline does not fit the classes")
         if not isinstance(pipeline[0], GraphVectors) or pipeline[0].features_ not in FEATURES:

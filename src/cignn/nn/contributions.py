@@ -9,7 +9,7 @@ for all members.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +19,9 @@ from torch import Tensor
 from cignn.graphs import GraphBatch
 from cignn.nn.model import GraphModel, Path, SingleModel
 
-# of the Gauss–Legendre rule, doubled where the sum is not yet the change; where a path has only to follow
-# vectors, as on aligned graphs, points cost nothing
-LEAST_POINTS, VECTOR_POINTS, MOST_POINTS = 8, 64, 128
+# of the Gauss–Legendre rule, at first and where the sum is not yet the change. The gates of ReLUs switch on
+# the way, so that errors fall only as the inverse of the points; vectors cost nothing to follow
+POINTS, VECTOR_POINTS = (8, 32), (64, 256)
 TOLERANCE = 0.005  # of the change of the log-odds, or of `SMALL_CHANGE` where that is larger
 SMALL_CHANGE = 0.1
 CELLS = 1_000_000  # projections that are decided on at once
@@ -82,9 +82,9 @@ def log_odds(logits: Tensor, target: Tensor) -> Tensor:
 def contributions(network: GraphModel, batch: GraphBatch, target: Tensor) -> Contributions:
     """Contributions of all edges to the log-odds of a class.
 
-    The integral takes 8 points (64 with ``readout="edges"``) and, for graphs whose contributions do not yet
-    add up to the change of the log-odds within 0.5 %, twice as many, up to 128. What is still missing then is added in proportion
-    to the size of the contributions.
+    The integral takes 8 points (64 with ``readout="edges"``), and four times as many for graphs whose
+    contributions do not yet add up to the change of the log-odds within 0.5 %. What is still missing then is
+    added in proportion to the size of the contributions.
 
     Parameters
     ----------
@@ -111,31 +111,30 @@ def contributions(network: GraphModel, batch: GraphBatch, target: Tensor) -> Con
     >>> torch.allclose(total, found.log_odds, atol=1e-4)
     True
     """
-    with torch.no_grad():
-        paths = [_path(member, batch) for member in network.networks()]
-        vectors = all(path.project(path.whole[:0]).dim() == 2 for path in paths)
-        points = VECTOR_POINTS if vectors else LEAST_POINTS
-    found = _integral(paths, target, points)
-    missing = _missing(found)
-    while points < MOST_POINTS and missing.any():
-        points *= 2
-        some = missing.nonzero().squeeze(1)
-        part = batch.part(some)
-        with torch.no_grad():
-            again = [_path(member, part) for member in network.networks()]
-        for values, better in zip(found, _integral(again, target[some], points), strict=True):
+    paths = _paths(network, batch)
+    points, more_points = VECTOR_POINTS if _vectors(paths) else POINTS
+    found = integral(paths, target, points)
+    some = _missing(found).nonzero().squeeze(1)
+    if len(some):
+        again = integral(_paths(network, batch.part(some)), target[some], more_points)
+        for values, better in zip(found, again, strict=True):
             values[some] = better
-        missing = _missing(found)
-    values = _complete(found)
-    return Contributions(paths[0].edge_matrix(values), found.base, found.end)
+    return Contributions(paths[0].edge_matrix(_complete(found)), found.base, found.end)
 
 
-def _path(member: GraphModel, batch: GraphBatch) -> Path:
-    assert isinstance(member, SingleModel)
-    return member.path(batch)
+def _paths(network: GraphModel, batch: GraphBatch) -> list[Path]:
+    """The path of every network of an ensemble."""
+    with torch.no_grad():
+        return [member.path(batch) for member in network.networks() if isinstance(member, SingleModel)]
 
 
-class _Found(NamedTuple):
+def _vectors(paths: Sequence[Path]) -> bool:
+    """Whether there is one vector per graph to follow along the paths."""
+    with torch.no_grad():
+        return all(path.project(path.whole[:1]).dim() == 2 for path in paths)
+
+
+class Integral(NamedTuple):
     """An integral; values : (b, ...), of the entries of ``Path.whole``, summed over members."""
 
     values: Tensor
@@ -143,8 +142,8 @@ class _Found(NamedTuple):
     end: Tensor
 
 
-def _integral(paths: Sequence[Path], target: Tensor, points: int) -> _Found:
-    """Contributions by a Gauss–Legendre rule of so many points."""
+def integral(paths: Sequence[Path], target: Tensor, points: int = VECTOR_POINTS[0]) -> Integral:
+    """Integrate the log-odds of the target classes (b,) along paths, by a Gauss–Legendre rule."""
     with torch.enable_grad():
         wholes = [path.whole.detach().requires_grad_() for path in paths]
         projections = [path.project(whole) for path, whole in zip(paths, wholes, strict=True)]
@@ -153,7 +152,7 @@ def _integral(paths: Sequence[Path], target: Tensor, points: int) -> _Found:
     values = torch.zeros_like(paths[0].whole)
     for path, gradient in zip(paths, gradients, strict=True):
         values.addcmul_(path.whole, gradient)
-    return _Found(values, base, end)
+    return Integral(values, base, end)
 
 
 class _Slopes(NamedTuple):
@@ -184,7 +183,7 @@ def _mean_slopes(paths: Sequence[Path], projections: list[Tensor], target: Tenso
     return _Slopes(slopes, along[0].clone(), along[-1].clone())
 
 
-@lru_cache(8)
+@cache
 def _rule(points: int) -> tuple[np.ndarray, np.ndarray]:
     """Points in [0, 1] and their weights: both ends, which count nothing, and the Gauss–Legendre rule."""
     nodes, weights = np.polynomial.legendre.leggauss(points)
@@ -203,14 +202,14 @@ def _decisions(path: Path, moved: Tensor) -> Tensor:
     return torch.stack([path.decide(h) for h in moved])
 
 
-def _missing(found: _Found) -> Tensor:
+def _missing(found: Integral) -> Tensor:
     """(b,) whether the contributions of a graph do not yet add up to the change of its log-odds."""
     change = found.end - found.base
     error = (found.values.flatten(1).sum(1) - change).abs()
     return error > TOLERANCE * change.abs().clamp(min=SMALL_CHANGE)
 
 
-def _complete(found: _Found) -> Tensor:
+def _complete(found: Integral) -> Tensor:
     """Add what is missing to the contributions of each graph, in proportion to their size."""
     values, sizes = found.values.flatten(1), found.values.flatten(1).abs()
     error = (found.end - found.base).double() - values.sum(1, dtype=torch.float64)
