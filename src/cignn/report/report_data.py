@@ -26,14 +26,12 @@ from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
-SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)  # of a graph's edges that are removed
-
 
 class Removal(NamedTuple):
     """Probability of the predicted class after edges were removed."""
 
-    shares: np.ndarray  # (s,) of edges removed, the first 0
-    top: np.ndarray  # (s, g) without the top edges
+    counts: np.ndarray  # (s,) of edges removed, the first 0
+    top: np.ndarray  # (s, g) without the edges that speak most for the class
     random: np.ndarray  # (s, g) without as many random edges
 
 
@@ -53,6 +51,10 @@ class ReportData:
         Probabilities by each member of an ensemble.
     removal : Removal, default=None
         Probabilities after edges were removed.
+    group : GroupExplanation, default=None
+        Explanation of the group with its uncertainty, from `explain_group`.
+    reproducibility : DataFrame, default=None
+        How well maps of disjoint subjects agree, from `reproducibility`.
     held_out : bool ndarray of shape (g,), default=None
         Graphs the model was not trained on, None where that is not known. Only these are scored.
     trained_on : bool, default=False
@@ -101,6 +103,8 @@ class ReportData:
     probabilities: np.ndarray
     member_probabilities: np.ndarray | None = None
     removal: Removal | None = None
+    group: GroupExplanation | None = None
+    reproducibility: pd.DataFrame | None = None
     held_out: np.ndarray | None = None
     trained_on: bool = False
     results: pd.DataFrame | None = None
