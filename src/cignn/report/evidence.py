@@ -26,10 +26,9 @@ def evidence(data: ReportData) -> Evidence | None:
     given = explanations.edge_contributions
     if given is None:
         return None
-    assert explanations.base is not None
+    assert explanations.base is not None and explanations.explained is not None
     number = {label: k for k, label in enumerate(data.classes.tolist())}
-    said = data.predicted if explanations.explained is None else explanations.explained.tolist()
-    explained = said if explanations.explained is None else np.array([number[label] for label in said])
+    explained = np.array([number[label] for label in explanations.explained.tolist()])
     plus = np.array([np.maximum(values, 0).sum(dtype=float) for values in given])
     minus = np.array([np.maximum(-values, 0).sum(dtype=float) for values in given])
     return Evidence(explained, np.asarray(explanations.base, float), plus, minus)
@@ -92,9 +91,7 @@ def means(data: ReportData, found: Evidence) -> list[Mean]:
     signs = np.where(found.explained == positive, 1.0, -1.0)
     known = bool((data.truth >= 0).any())
     truth = data.truth if known else data.predicted
-    sets = [
-        (labels[k] if known else f"predicted {labels[k]}", truth == k) for k in (positive, 1 - positive)
-    ]
+    sets = [(labels[k] if known else f"predicted {labels[k]}", truth == k) for k in (positive, 1 - positive)]
     sets.append(("all", everyone))
     return [Mean(name, labels[positive], who, signs) for name, who in sets if who.any()]
 

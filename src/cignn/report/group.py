@@ -124,10 +124,7 @@ def table_ends(table: pd.DataFrame, names: list[str] | None) -> np.ndarray:
     else:
         number = {str(name): k for k, name in enumerate(names)}
         ends = np.array(
-            [
-                [number[str(a)], number[str(b)]]
-                for a, b in zip(table["source"], table["target"], strict=True)
-            ],
+            [[number[str(a)], number[str(b)]] for a, b in zip(table["source"], table["target"], strict=True)],
             np.int64,
         ).reshape(-1, 2)
     return np.sort(ends, 1)
@@ -176,7 +173,12 @@ def _mean_sets(data: ReportData, edges: Edges) -> list[dict[str, object]]:
         if 1 < (truth == k).sum() < len(truth):
             sets.append((known + name, truth == k))
     return [
-        {"name": name, "n": int(who.sum()), "towards": None, "value": packed(edges.weights[who].mean(0), "<f4")}
+        {
+            "name": name,
+            "n": int(who.sum()),
+            "towards": None,
+            "value": packed(edges.weights[who].mean(0), "<f4"),
+        }
         for name, who in sets
     ]
 
@@ -277,13 +279,18 @@ def _weight_matrix(data: ReportData, names: list[str]) -> SystemMatrix:
     values = data.explanations.by_system(by="weight").loc[names, names].to_numpy(float)
     span = float(np.nanmax(values) - np.nanmin(values))
     rows = [
-        [Cell(None, 0.0, "", False) if np.isnan(v) else Cell(float(v), 100 * float(v), "", False) for v in row]
+        [
+            Cell(None, 0.0, "", False) if np.isnan(v) else Cell(float(v), 100 * float(v), "", False)
+            for v in row
+        ]
         for row in values
     ]
     note = ""
     if span < FLAT:
         note = f"The means differ by {span:.2g} at most: the model looks at all pairs of systems alike."
-    return SystemMatrix(names, rows, "Mean edge weight; shades run from 0 to 1", 2 if span >= FLAT else 3, note)
+    return SystemMatrix(
+        names, rows, "Mean edge weight; shades run from 0 to 1", 2 if span >= FLAT else 3, note
+    )
 
 
 def _long_names(data: ReportData) -> list[tuple[str, str]]:

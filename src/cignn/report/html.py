@@ -124,35 +124,39 @@ def _context(data: ReportData, edges: Edges | None) -> dict[str, object]:
     removal = data.removal
     lead = scores.get("balanced_accuracy", Score(np.nan))
     shown = [*scores, *(m for table in tables for m in table.metrics)]
-    return _data_context(data) | group_context(data) | {
-        "title": data.title,
-        "version": __version__,
-        "written": datetime.now().strftime("%Y-%m-%d %H:%M"),
-        "n_scored": 0 if scored is None else scored.n_subjects,
-        "run": run,
-        "missing": [str(task) for task in data.missing],
-        "held_out": data.held_out is not None,
-        "trained_on": data.trained_on and data.held_out is None,
-        "metric_names": NAMES,
-        "method_tables": [_method_view(table, data) for table in tables],
-        "scores": {NAMES.get(name, name): score for name, score in scores.items()},
-        "meanings": meanings(shown, data.class_labels, data.positive_number),
-        "lead": None if np.isnan(lead.value) or (run is not None and run["unfinished"]) else lead,
-        "sites": site_rows(data),
-        "calibration": calibration_bins(data),
-        "tangent": data.explanations.connectivity is not None,
-        "explanation_auc": _explanation_auc(data),
-        "removal": None
-        if removal is None
-        else [
-            (int(count), float(top.mean()), float(random.mean()))
-            for count, top, random in zip(removal.counts, removal.top, removal.random, strict=True)
-        ],
-        "members": 0 if data.member_probabilities is None else len(data.member_probabilities),
-        "alike": alike(edges),
-        "settings": {str(k): _setting(v) for k, v in data.settings.items()},
-        "facts": {str(k): str(v) for k, v in data.facts.items()},
-    }
+    return (
+        _data_context(data)
+        | group_context(data)
+        | {
+            "title": data.title,
+            "version": __version__,
+            "written": datetime.now().strftime("%Y-%m-%d %H:%M"),
+            "n_scored": 0 if scored is None else scored.n_subjects,
+            "run": run,
+            "missing": [str(task) for task in data.missing],
+            "held_out": data.held_out is not None,
+            "trained_on": data.trained_on and data.held_out is None,
+            "metric_names": NAMES,
+            "method_tables": [_method_view(table, data) for table in tables],
+            "scores": {NAMES.get(name, name): score for name, score in scores.items()},
+            "meanings": meanings(shown, data.class_labels, data.positive_number),
+            "lead": None if np.isnan(lead.value) or (run is not None and run["unfinished"]) else lead,
+            "sites": site_rows(data),
+            "calibration": calibration_bins(data),
+            "tangent": data.explanations.connectivity is not None,
+            "explanation_auc": _explanation_auc(data),
+            "removal": None
+            if removal is None
+            else [
+                (int(count), float(top.mean()), float(random.mean()))
+                for count, top, random in zip(removal.counts, removal.top, removal.random, strict=True)
+            ],
+            "members": 0 if data.member_probabilities is None else len(data.member_probabilities),
+            "alike": alike(edges),
+            "settings": {str(k): _setting(v) for k, v in data.settings.items()},
+            "facts": {str(k): str(v) for k, v in data.facts.items()},
+        }
+    )
 
 
 def _data_context(data: ReportData) -> dict[str, object]:
