@@ -1,6 +1,6 @@
-"""Explanations: one weight in [0, 1] for every edge of every graph, from any explainer."""
+"""Explanations: of every edge of every graph a weight and a signed contribution, from any explainer."""
 
-from cignn.explanations.explanation import Explanation
+from cignn.explanations.explanation import EdgeReference, Explanation
 from cignn.explanations.explanation_set import Explanations
 
-__all__ = ["Explanation", "Explanations"]
+__all__ = ["EdgeReference", "Explanation", "Explanations"]
