@@ -2,5 +2,6 @@
 
 from cignn.explanations.explanation import Explanation
 from cignn.explanations.explanation_set import Explanations
+from cignn.explanations.group import GroupExplanation
 
-__all__ = ["Explanation", "Explanations"]
+__all__ = ["Explanation", "Explanations", "GroupExplanation"]
