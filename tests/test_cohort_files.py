@@ -810,6 +810,7 @@ def test_dropped_rois_take_their_truth_along() -> None:
     keep = [i for i in range(8) if i != 3]
     np.testing.assert_array_equal(got.edge_truth, made.edge_truth[np.ix_(keep, keep)])
     np.testing.assert_array_equal(got.site_truth, made.site_truth[np.ix_(keep, keep)])
+    np.testing.assert_array_equal(got.subject_truth(0), made.subject_truth(0)[np.ix_(keep, keep)])
     assert got.atlas.names == got.roi_names == [made.roi_names[i] for i in keep]
 
 

@@ -22,6 +22,7 @@ from cignn.evaluation import audit, make_protocol
 from cignn.evaluation.splits import labels_of
 
 R = 5
+TRUTH = np.eye(R, dtype=bool)[::-1] & ~np.eye(R, dtype=bool)
 
 
 def cohort(kind: str = "series", n: int = 12, **change: object) -> Cohort:
@@ -35,7 +36,10 @@ def cohort(kind: str = "series", n: int = 12, **change: object) -> Cohort:
         "y": np.arange(n) % 2,
         "sites": np.array(["A", "B", "C"])[np.arange(n) % 3],
         "covariates": {"age": rng.uniform(8, 40, n), "sex": np.array(["M", "F"])[np.arange(n) // 2 % 2]},
-        "edge_truth": np.eye(R, dtype=bool)[::-1] & ~np.eye(R, dtype=bool),
+        "edge_truth": TRUTH,
+        "edge_sets": np.stack([TRUTH, ~TRUTH]),
+        "carries": np.arange(2 * n).reshape(n, 2) % 3 - 1,
+        "induced_truth": ~TRUTH,
     }
     return Cohort(**(data | rest | change))  # type: ignore[arg-type]
 
@@ -125,7 +129,8 @@ def test_what_travels_along() -> None:
     matrices = np.zeros((12, R, R))
     for made in (whole.with_matrices(matrices), whole[:], whole.with_y(whole.y)):
         assert made.subjects.tolist() == whole.subjects.tolist() and made.roi_names == whole.roi_names
-        np.testing.assert_array_equal(made.edge_truth, whole.edge_truth)
+        for name in ("edge_truth", "edge_sets", "carries", "induced_truth"):
+            np.testing.assert_array_equal(getattr(made, name), getattr(whole, name))
         pd.testing.assert_frame_equal(made.covariates, whole.covariates)
     connected = whole.with_matrices(matrices)
     assert connected.series is None and connected.lengths is None and connected.matrices.dtype == np.float32
@@ -153,6 +158,11 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path, kind: str, y: np.ndarray |
         saved.save(tmp_path / "nowhere" / "x")
     part = saved[[5, 2]]
     assert load_cohort(part.save(tmp_path / "part.npz")).digest() == part.digest()
+    for path in (tmp_path / "part.npz", part.save(tmp_path / "folder", mapped=True)):
+        read = load_cohort(path)
+        np.testing.assert_array_equal(read.edge_sets, saved.edge_sets)
+        np.testing.assert_array_equal(read.carries, saved.carries[[5, 2]])
+        np.testing.assert_array_equal(read.subject_truth(1), saved.subject_truth(2))
 
 
 @pytest.mark.parametrize(
@@ -164,6 +174,8 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path, kind: str, y: np.ndarray |
         lambda c: cohort(sites=np.array(["A"] * 12)),
         lambda c: cohort(roi_names=list("abcde")),
         lambda c: cohort(edge_truth=None),
+        lambda c: cohort(induced_truth=None),
+        lambda c: cohort(carries=-c.carries),
         lambda c: cohort(covariates={"age": np.ones(12)}),
         lambda c: Cohort([s + (i == 3) for i, s in enumerate(c.series)], y=c.y),
         lambda c: c._with(zeros_mean_absent=True),
@@ -194,6 +206,10 @@ def test_digest_tells_cohorts_apart(other: Callable[[Cohort], Cohort]) -> None:
         ({"roi_names": ["a"]}, "expected 5 roi_names, got 1"),
         ({"atlas": aal116()}, "the atlas has 116 regions, the data 5 ROIs"),
         ({"edge_truth": np.triu(np.ones((R, R)), 1)}, "edge_truth must be a symmetric"),
+        ({"edge_sets": None}, "edge_sets and carries belong together"),
+        ({"edge_sets": TRUTH}, r"edge_sets must be symmetric arrays \(sets, 5, 5\), got shape \(5, 5\)"),
+        ({"carries": np.zeros((12, 3))}, r"carries must have shape \(12, 2\), .* got \(12, 3\)"),
+        ({"carries": np.full((12, 2), 2)}, "carries must hold -1, 0 and 1, got 2"),
     ],
 )
 def test_constructor_checks_shapes(change: dict, words: str) -> None:

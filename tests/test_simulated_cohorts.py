@@ -114,6 +114,57 @@ def test_aal_names_for_116_rois() -> None:
     assert made.roi_names[0] == "Precentral_L" and made.atlas.coordinates.shape == (116, 3)
 
 
+def planted_and_plain(where: str, **options: object) -> tuple[Cohort, Cohort]:
+    """The same cohort of 60 subjects and 30 ROIs with planted edges of ± 0.2, and without."""
+    if where == "simulated":
+        made = [
+            make_cohort(60, 30, n_edges=6, effect=e, data="matrices", random_state=3, **options)
+            for e in (0.2, 0)
+        ]
+        return made[0], made[1]
+    base = make_cohort(60, 30, n_edges=0, data="matrices", random_state=3)
+    return plant_edges(base, 6, 0.2, random_state=3, **options), base
+
+
+WHERE = pytest.mark.parametrize("where", ["simulated", "planted"])
+
+
+@WHERE
+def test_every_patient_carries_one_of_disjoint_sets(where: str) -> None:
+    made, plain = planted_and_plain(where, subtypes=3)
+    assert made.edge_sets.shape == (3, 30, 30) and made.edge_sets.sum((1, 2)).tolist() == [12, 12, 12]
+    np.testing.assert_array_equal(made.edge_sets.sum(0), made.edge_truth)
+    assert (made.carries[made.y == 0] == 0).all() and (made.carries[made.y == 1].sum(1) == 1).all()
+    assert made.carries.sum(0).tolist() == [10, 10, 10] and made.carries.dtype == np.int8
+    moved = np.abs(fisher_z(made) - fisher_z(plain)) > 0.1
+    own = np.stack([made.subject_truth(i)[np.triu_indices(30, 1)] for i in range(60)])
+    np.testing.assert_array_equal(moved, own)
+
+
+@WHERE
+@pytest.mark.parametrize("subtypes", [1, 2])
+def test_no_mean_differs_where_sets_move_in_either_direction(where: str, subtypes: int) -> None:
+    made, plain = planted_and_plain(where, subtypes=subtypes, either_direction=True, affected=0.8)
+    shift = fisher_z(made) - fisher_z(plain)
+    np.testing.assert_allclose(shift[made.y == 1].mean(0), 0, atol=1e-4)
+    for i in np.flatnonzero(made.carries.any(1)):
+        own = shift[i][made.subject_truth(i)[np.triu_indices(30, 1)]]
+        np.testing.assert_allclose(np.abs(own), 0.2, atol=1e-3)
+    first = made.edge_sets[0][np.triu_indices(30, 1)]
+    up, down = (shift[made.carries[:, 0] == sign][:, first] for sign in (1, -1))
+    np.testing.assert_allclose(up, np.broadcast_to(-down[0], up.shape), atol=1e-3)
+    assert len(up) == len(down) > 0
+
+
+@WHERE
+def test_a_cohort_remembers_who_carries_what(where: str) -> None:
+    made, plain = planted_and_plain(where, affected=0.4)
+    carriers = (np.abs(fisher_z(made) - fisher_z(plain)) > 0.1).any(1)
+    np.testing.assert_array_equal(made.carries[:, 0] != 0, carriers)
+    assert carriers.sum() == 12 and (made.y[carriers] == 1).all()
+    assert not made.subject_truth(int(np.flatnonzero(~carriers)[0])).any()
+
+
 @pytest.mark.parametrize("fisher", [False, True])
 def test_planting_on_given_matrices(fisher: bool) -> None:
     base = make_cohort(31, 30, n_edges=0, data="matrices", random_state=0)
@@ -142,6 +193,8 @@ def test_planting_on_given_matrices(fisher: bool) -> None:
         ({"affected": 1.2}, r"affected must lie in \[0, 1\]"),
         ({"confounded": 1.2}, r"confounded must be a share in \[0, 1\]"),
         ({"confounded": True, "n_sites": 1}, "at least 2 sites, got True of 1"),
+        ({"subtypes": 0}, "subtypes must be a whole number of at least 1, got 0"),
+        ({"subtypes": 1.5}, "subtypes must be a whole number"),
         ({"lengths": (30, 20)}, "lengths must be"),
     ],
 )
@@ -159,3 +212,9 @@ def test_planting_needs_correlations() -> None:
         plant_edges(large, 3)
     with pytest.raises(ValueError, match="between 1 and 45"):
         plant_edges(large, 46, fisher=True)
+    with pytest.raises(
+        ValueError, match="between 1 and 15, the pairs of ROIs for each of 3 subtypes, got 16"
+    ):
+        plant_edges(large, 16, subtypes=3, fisher=True)
+    with pytest.raises(ValueError, match=r"affected must lie in \[0, 1\], got 2"):
+        plant_edges(large, 3, affected=2)

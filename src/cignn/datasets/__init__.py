@@ -7,8 +7,9 @@ from cignn.datasets.cohort import Cohort, Subject
 from cignn.datasets.cohort_checks import check_cohort
 from cignn.datasets.cohort_files import load_cohort
 from cignn.datasets.motifs import load_ba2motifs, make_ba2motifs, make_spurious_motifs
+from cignn.datasets.planting import plant_edges
 from cignn.datasets.rest_meta_mdd import load_rest_meta_mdd
-from cignn.datasets.simulated import make_cohort, plant_edges
+from cignn.datasets.simulated import make_cohort
 from cignn.datasets.srpbs import load_srpbs
 from cignn.datasets.tu import load_tu
 

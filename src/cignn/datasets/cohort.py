@@ -15,8 +15,9 @@ from cignn._mapped import MappedArray
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
 from cignn.datasets.labels import as_sites
-from cignn.datasets.reading import check_finite_column, repeated
+from cignn.datasets.reading import as_table
 from cignn.datasets.series import SeriesStack, as_matrices
+from cignn.datasets.truth import as_carries, as_sets, as_truth
 from cignn.graphs.storage import positions
 
 logger = logging.getLogger(__name__)
@@ -86,6 +87,12 @@ class Cohort:
         True for connections that are known to differ between the classes, as in simulated cohorts.
     site_truth : array-like of shape (R, R), default=None
         True for connections that are known to differ between sites.
+    induced_truth : array-like of shape (R, R), default=None
+        True for connections that differ between the classes only because others do.
+    edge_sets : array-like of shape (k, R, R), default=None
+        True for the connections of each of k sets that subjects carry as a whole, such as subtypes.
+    carries : array-like of shape (n, k), default=None
+        Who carries which set: 0 for not, 1 for moved as planted, -1 for moved the other way.
     zeros_mean_absent : bool, default=False
         Whether a series of zeros means that the region was not measured; it then gets no connections.
         Otherwise `cignn.connectome.Connectivity` raises an error.
@@ -124,6 +131,9 @@ class Cohort:
         atlas: Atlas | None = None,
         edge_truth: np.ndarray | None = None,
         site_truth: np.ndarray | None = None,
+        induced_truth: np.ndarray | None = None,
+        edge_sets: np.ndarray | None = None,
+        carries: np.ndarray | None = None,
         zeros_mean_absent: bool = False,
         exclusions: pd.DataFrame | None = None,
     ) -> None:
@@ -139,7 +149,7 @@ class Cohort:
         for name, column in (("y", self.y), ("sites", self.sites), ("subjects", self.subjects)):
             if column is not None and column.shape != (n,):
                 raise ValueError(f"{name} must have one entry per subject ({n}), got shape {column.shape}.")
-        self.covariates = _as_table(covariates, self.subjects)
+        self.covariates = as_table(covariates, self.subjects)
         self.atlas = atlas
         if atlas is not None and len(atlas) != self.n_rois:
             raise ValueError(
@@ -152,8 +162,11 @@ class Cohort:
             raise ValueError(f"expected {self.n_rois} roi_names, got {len(self.roi_names)}.")
         if atlas is not None and (places := places_of(self.roi_names, atlas.names)) is not None:
             self.atlas = atlas[places]
-        self.edge_truth = _as_truth("edge_truth", edge_truth, self.n_rois)
-        self.site_truth = _as_truth("site_truth", site_truth, self.n_rois)
+        self.edge_truth = as_truth("edge_truth", edge_truth, self.n_rois)
+        self.site_truth = as_truth("site_truth", site_truth, self.n_rois)
+        self.induced_truth = as_truth("induced_truth", induced_truth, self.n_rois)
+        self.edge_sets = as_sets(edge_sets, self.n_rois)
+        self.carries = as_carries(carries, n, self.edge_sets)
         self.zeros_mean_absent = zeros_mean_absent
         self.exclusions = as_exclusions(exclusions)
 
@@ -238,6 +251,7 @@ class Cohort:
             sites=None if self.sites is None else self.sites[index],
             subjects=self.subjects[index],
             covariates=self.covariates.iloc[index].reset_index(drop=True),
+            carries=None if self.carries is None else self.carries[index],
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -281,6 +295,9 @@ class Cohort:
             "atlas": self.atlas,
             "edge_truth": self.edge_truth,
             "site_truth": self.site_truth,
+            "induced_truth": self.induced_truth,
+            "edge_sets": self.edge_sets,
+            "carries": self.carries,
             "zeros_mean_absent": self.zeros_mean_absent,
             "exclusions": self.exclusions,
         }
@@ -345,6 +362,23 @@ class Cohort:
 
     # ------------------------------------------------------------- reading as a whole
 
+    def subject_truth(self, i: int) -> np.ndarray:
+        """Return the connections that were planted in one subject.
+
+        Parameters
+        ----------
+        i : int
+            Number of the subject.
+
+        Returns
+        -------
+        ndarray of shape (R, R)
+            True for the connections of all sets the subject carries; nowhere True for who carries none.
+        """
+        if self.edge_sets is None or self.carries is None:
+            raise ValueError("the cohort does not say who carries which connections (edge_sets, carries).")
+        return self.edge_sets[self.carries[i] != 0].any(0)
+
     def summary(self, class_names: dict[Any, str] | None = None) -> pd.DataFrame:
         """Return the demographic table: size, age (mean ± std) and sex of each class, over all and per site.
 
@@ -378,8 +412,9 @@ class Cohort:
             part if part is None or isinstance(part, MappedArray) else _words(np.asarray(part))
             for part in (*parts, self.edge_truth, self.site_truth)
         ]
+        known = [part for part in (self.induced_truth, self.edge_sets, self.carries) if part is not None]
         # zeros_mean_absent decides what `Connectivity` does with zeros
-        return digest(*arrays, *(self.series or ()), self.zeros_mean_absent, length=16)
+        return digest(*arrays, *(self.series or ()), self.zeros_mean_absent, *known, length=16)
 
     def save(self, path: str | Path, *, mapped: bool | None = None) -> Path:
         """Write the cohort to one .npz file or, if it is larger than memory, to a folder of arrays.
@@ -407,32 +442,6 @@ class Cohort:
 
 def _numbered(n_rois: int) -> list[str]:
     return [f"ROI-{i:03d}" for i in range(1, n_rois + 1)]
-
-
-def _as_table(covariates: Any, subjects: np.ndarray) -> pd.DataFrame:
-    n = len(subjects)
-    if covariates is None:
-        return pd.DataFrame(index=range(n))
-    try:
-        table = pd.DataFrame(covariates)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"covariates must be a table or columns of equal length ({error}).") from None
-    if len(table) != n:
-        raise ValueError(f"covariates must have one row per subject ({n}), got {len(table)}.")
-    if twice := repeated(table.columns):
-        raise ValueError(f"covariates have the column {twice} more than once; keep or rename one.")
-    for name in table:
-        check_finite_column(table[name].reset_index(drop=True), str(name), subjects, "covariates")
-    return table.reset_index(drop=True)
-
-
-def _as_truth(name: str, truth: Any, n_rois: int) -> np.ndarray | None:
-    if truth is None:
-        return None
-    truth = np.asarray(truth, bool)
-    if truth.shape != (n_rois, n_rois) or not np.array_equal(truth, truth.T):
-        raise ValueError(f"{name} must be a symmetric ({n_rois}, {n_rois}) array, got shape {truth.shape}.")
-    return truth
 
 
 def _words(array: np.ndarray) -> np.ndarray:

@@ -3,8 +3,9 @@
 Series and matrices of a folder stay on disk and are read when they are needed. The arrays are the same:
 ``series`` (all time points, R) + ``lengths`` (n,), or ``series`` (n, t, R), or ``matrices`` (n, R, R);
 ``label`` and optional ``site``, ``subject`` (n,), ``roi`` (R,); and what `Cohort.save` adds:
-``covariate_<name>`` (n,), ``edge_truth``, ``site_truth`` (R, R), ``excluded_<column>`` (rows of the table of
-exclusions,) and ``atlas_names``, ``atlas_coordinates``, ``atlas_systems``, ``atlas_colours``.
+``covariate_<name>`` (n,), ``edge_truth``, ``site_truth``, ``induced_truth`` (R, R), ``edge_sets`` (k, R, R),
+``carries`` (n, k), ``excluded_<column>`` (rows of the table of exclusions,) and ``atlas_names``,
+``atlas_coordinates``, ``atlas_systems``, ``atlas_colours``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cignn._mapped import MappedArray
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.series import SeriesStack
+from cignn.datasets.truth import BY_ROI
 
 DATA = ("series", "matrices")  # arrays that stay on disk
 MISSING = "n/a"  # what BIDS tables write for a missing value
@@ -43,6 +45,9 @@ _FORMS: dict[str, tuple[tuple[int, ...], str]] = {
     "mean_fd": ((1,), NUMBERS_AND_WORDS),
     "edge_truth": ((2,), NUMBERS),
     "site_truth": ((2,), NUMBERS),
+    "induced_truth": ((2,), NUMBERS),
+    "edge_sets": ((3,), NUMBERS),
+    "carries": ((2,), NUMBERS),
     "zeros_mean_absent": ((0,), NUMBERS),
     "atlas_names": ((1,), "U"),
     "atlas_coordinates": ((2,), NUMBERS),
@@ -61,8 +66,7 @@ def write_cohort(cohort: Cohort, path: str | Path, mapped: bool) -> Path:
         "site": None if cohort.sites is None else _plain(cohort.sites),
         "subject": cohort.subjects,
         "roi": np.array(cohort.roi_names, dtype=str),
-        "edge_truth": cohort.edge_truth,
-        "site_truth": cohort.site_truth,
+        **{name: getattr(cohort, name) for name in (*BY_ROI, "carries")},
         "zeros_mean_absent": np.array(True) if cohort.zeros_mean_absent else None,
     }
     if len(cohort.exclusions):
@@ -119,8 +123,7 @@ def read_cohort(path: str | Path, label: str | None = "label", transpose: bool =
             covariates=_covariates(arrays),
             roi_names=arrays.get("roi"),
             atlas=_atlas(arrays),
-            edge_truth=arrays.get("edge_truth"),
-            site_truth=arrays.get("site_truth"),
+            **{name: arrays.get(name) for name in (*BY_ROI, "carries")},
             zeros_mean_absent="zeros_mean_absent" in arrays,
             exclusions=_exclusions(arrays),
         )

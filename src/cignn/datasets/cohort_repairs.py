@@ -15,6 +15,7 @@ from cignn._mapped import MappedArray, Rows, scratch
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import without_label, without_site
 from cignn.datasets.series import SeriesStack
+from cignn.datasets.truth import BY_ROI, taken
 
 UNKNOWN_SITE = "unknown"
 
@@ -86,7 +87,6 @@ def drop_rois(cohort: Cohort, gone: np.ndarray) -> Cohort:
 
 def take_rois(cohort: Cohort, keep: np.ndarray) -> Cohort:
     """Return the cohort with the ROIs at ``keep``, in that order."""
-    pair = np.ix_(keep, keep)
     stack = cohort.series
     if stack is not None:
         stack = SeriesStack(_taken(stack.values, keep), stack.lengths, stack.starts)
@@ -95,8 +95,7 @@ def take_rois(cohort: Cohort, keep: np.ndarray) -> Cohort:
         matrices=None if cohort.matrices is None else _taken(cohort.matrices, keep),
         roi_names=[cohort.roi_names[i] for i in keep],
         atlas=None if cohort.atlas is None else cohort.atlas[keep],
-        edge_truth=None if cohort.edge_truth is None else cohort.edge_truth[pair],
-        site_truth=None if cohort.site_truth is None else cohort.site_truth[pair],
+        **{name: taken(getattr(cohort, name), keep) for name in BY_ROI},
     )
 
 

@@ -228,3 +228,21 @@ def _named_columns(frame: pd.DataFrame) -> pd.DataFrame:
     if twice:
         raise UnreadableError(f"has the column {twice} more than once; keep or rename one.")
     return frame.loc[:, keep]
+
+
+def as_table(covariates: Any, subjects: np.ndarray) -> pd.DataFrame:
+    """Return covariates as a table with one row per subject, its columns checked."""
+    n = len(subjects)
+    if covariates is None:
+        return pd.DataFrame(index=range(n))
+    try:
+        table = pd.DataFrame(covariates)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"covariates must be a table or columns of equal length ({error}).") from None
+    if len(table) != n:
+        raise ValueError(f"covariates must have one row per subject ({n}), got {len(table)}.")
+    if twice := repeated(table.columns):
+        raise ValueError(f"covariates have the column {twice} more than once; keep or rename one.")
+    for name in table:
+        check_finite_column(table[name].reset_index(drop=True), str(name), subjects, "covariates")
+    return table.reset_index(drop=True)

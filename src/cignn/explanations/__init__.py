@@ -1,7 +1,7 @@
-"""Explanations: one weight in [0, 1] for every edge of every graph, from any explainer."""
+"""Explanations: of every edge of every graph a weight and a signed contribution, from any explainer; of a group."""
 
-from cignn.explanations.explanation import Explanation
+from cignn.explanations.explanation import EdgeReference, Explanation
 from cignn.explanations.explanation_set import Explanations
 from cignn.explanations.group import GroupExplanation
 
-__all__ = ["Explanation", "Explanations", "GroupExplanation"]
+__all__ = ["EdgeReference", "Explanation", "Explanations", "GroupExplanation"]

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
 from cignn.nn.layers import LAYERS, READOUTS, apply_layers
@@ -270,11 +271,25 @@ class EdgeNetwork(SubgraphClassifier):
         pairs = self.edge_values(batch.adj) if batch.pairs is None else batch.pairs
         return (pairs != 0).to(pairs.dtype)
 
+    def project(self, edges: Tensor) -> Tensor:
+        """Return linear projections (b, h) of masked evidence (b, n_pairs); no evidence projects to 0."""
+        return F.linear(edges, self.layers[0].weight)  # type: ignore[arg-type]
+
+    def decide(self, h: Tensor, noise: Noise | None = None) -> Tensor:
+        """Return the class logits (b, n_classes) of projections h : (b, h)."""
+        h = h + self.layers[0].bias  # type: ignore[operator]
+        for linear in self.layers[1:]:
+            h = linear(dropout(torch.relu(h), self.dropout if self.training else 0.0, noise))
+        return h
+
     def forward(
         self, x: Tensor, edges: Tensor, mask: Tensor | None = None, noise: Noise | None = None
     ) -> Tensor:
-        """Return class logits (b, n_classes); edges : (b, n_pairs). Node features are not read."""
-        return _mlp(self.layers, edges, self.dropout if self.training else 0.0, noise)
+        """Return class logits (b, n_classes); edges : (b, n_pairs). Node features are not read.
+
+        The logits are those of `project`, then `decide`: contributions of edges follow from the two.
+        """
+        return self.decide(self.project(edges), noise)
 
 
 def _share(dropout: float) -> float:
