@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import upper_indices
 from cignn.datasets.atlas import SYSTEM_NAMES
-from cignn.explanations.explanation_set import NEGLIGIBLE
+from cignn.explanations import GroupExplanation
+from cignn.explanations.comparisons import NEGLIGIBLE
+from cignn.explanations.group_summary import READINGS
 from cignn.report.evidence import evidence, mean_contributions, means, pair_sums
-from cignn.report.records import Edges, packed
+from cignn.report.records import Edges, alike, packed
 from cignn.report.report_data import ReportData
 from cignn.report.style import in_order
 
-if TYPE_CHECKING:
-    from cignn.explanations import GroupExplanation
-
 FLAT = 0.1  # mean weights of systems that differ by less are no finding
-NUISANCE = 0.3  # rank correlation with a nuisance's map above which the reader is warned
 COMPONENT = 0.05  # p of a component that counts as larger than chance
-READINGS = {
-    "pattern": "what goes along with the decision: connections that vary together with the model's score, "
-    "whether or not it reads them.",
-    "use": "what the decision is made from: connections that the model itself reads, weighed by what they "
-    "change.",
+MEANINGS = {
+    "pattern": "connections that vary together with the model's score, whether or not it reads them.",
+    "use": "connections that the model reads, weighed by what they change.",
 }
+COLUMNS = ("effect", "contribution", "selection", "bound", "q")  # of the table of connections
 
 
 def group_context(data: ReportData) -> dict[str, object]:
@@ -44,90 +42,70 @@ def group_context(data: ReportData) -> dict[str, object]:
 
 def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
     """A `GroupExplanation` in words and tables."""
-    table, pairs, components = group.table, group.systems, group.components
-    n_found = int(table["selected"].sum())
-    found_pairs = [] if pairs is None else _found_pairs(pairs, group.alpha)
-    found_parts = [] if components is None else components[components["p"] <= COMPONENT]
+    pairs = _surviving(group)
+    names = [f"{row.source_system}–{row.target_system}" for row in pairs.itertuples()]
     return {
-        "any": bool(n_found or len(found_pairs) or len(found_parts)),
-        "n_found": n_found,
-        "n": f"{len(table):,}",
-        "alpha": f"{group.alpha:.2g}",
+        "n_found": group.n_selected,
+        "n": f"{len(group.table):,}",
+        "alpha": f"{group.alpha:g}",
+        "percent": f"{100 * group.alpha:g}",
+        "least": f"{group.table['q'].min():.2g}",
+        "tested": group.n_permutations > 0,
         "n_resamples": group.n_resamples,
+        "n_permutations": group.n_permutations,
         "n_subjects": group.n_subjects,
-        "pairs": None if pairs is None else found_pairs,
-        "n_pairs": 0 if pairs is None else len(pairs),
-        "n_parts": None if components is None else len(found_parts),
-        "components": None if components is None else _components(components),
+        "pairs": names,
+        "n_pairs": len(group.systems),
+        "components": _components(group.components),
         "nuisance": _nuisance(group.nuisance),
-        "reading": str(group.reading),
-        "reason": str(group.reason),
-        "readings": READINGS,
+        "reading": group.reading,
+        "reason": group.reason,
+        "readings": {name: f"{words}: {MEANINGS[name]}" for name, words in READINGS.items()},
         "first": data.class_name(group.classes[0]),
         "second": data.class_name(group.classes[1]),
     }
 
 
-def _found_pairs(pairs: pd.DataFrame, alpha: float) -> list[str]:
-    """Names of the pairs of systems that survive."""
-    found = pairs[pairs["q"] <= alpha]
-    return [f"{a}–{b}" for a, b in zip(found["source_system"], found["target_system"], strict=True)]
+def _surviving(group: GroupExplanation) -> pd.DataFrame:
+    """Rows of the pairs of systems with large values, or shifted as a whole, beyond permuted labels."""
+    pairs = group.systems
+    return pairs[(pairs["q"] <= group.alpha) | (pairs["shift_q"] <= group.alpha)]
 
 
-def _components(components: pd.DataFrame) -> list[dict[str, object]]:
-    rows = components.sort_values("p", kind="stable").head(10)
+def _components(table: pd.DataFrame) -> list[dict[str, object]]:
     return [
         {
             "n_edges": int(row.n_edges),
             "n_nodes": int(row.n_nodes),
-            "nodes": row.nodes if isinstance(row.nodes, str) else ", ".join(map(str, row.nodes)),
-            "p": f"{row.p:.3f}",
+            "nodes": str(row.nodes),
+            "p": "–" if np.isnan(row.p) else f"{row.p:.3f}",
             "found": bool(row.p <= COMPONENT),
         }
-        for row in rows.itertuples()
+        for row in table.head(10).itertuples()
     ]
 
 
-def _nuisance(table: pd.DataFrame | None) -> list[dict[str, object]]:
+def _nuisance(table: pd.DataFrame) -> list[dict[str, object]]:
     """How much of the map is motion, age or site; the largest first."""
-    if table is None or not len(table):
-        return []
     rows = table.sort_values("rho", key=np.abs, ascending=False, kind="stable")
     return [
-        {"name": str(row.nuisance), "rho": float(row.rho), "warn": abs(row.rho) > NUISANCE}
+        {"name": str(row.nuisance), "rho": float(row.rho), "warn": bool(row.flag)}
         for row in rows.itertuples()
         if np.isfinite(row.rho)
     ]
 
 
-def survey_payload(group: GroupExplanation, names: list[str] | None) -> dict[str, object]:
-    """The table of connections as columns of numbers."""
-    table = group.table
-    columns = ("value", "effect", "contribution", "selection", "bound", "q")
+def survey_payload(group: GroupExplanation) -> dict[str, object]:
+    """The table of connections as columns of numbers, by pair of nodes."""
+    ends = upper_indices(len(group.map))
+    sign = np.select([group.matrix("direction")[ends] == word for word in ("higher", "lower")], [1, -1], 0)
     return {
-        "pairs": packed(table_ends(table, names), "<u2"),
-        "selected": packed(table["selected"].to_numpy(bool), "u1"),
-        "columns": {
-            name: packed(pd.to_numeric(table[name]).to_numpy(float), "<f4")
-            for name in columns
-            if name in table
-        },
+        "pairs": packed(np.stack(ends, 1), "<u2"),
+        "selected": packed(group.matrix("selected")[ends], "u1"),
+        "direction": packed(sign, "i1"),
+        "value": packed(group.map[ends], "<f4"),
+        "columns": {name: packed(group.matrix(name)[ends].astype(float), "<f4") for name in COLUMNS},
     }
-
-
-def table_ends(table: pd.DataFrame, names: list[str] | None) -> np.ndarray:
-    """(e, 2) node numbers of a table of connections, smaller number first."""
-    if "source_node" in table:
-        ends = table[["source_node", "target_node"]].to_numpy(np.int64)
-    elif names is None or pd.api.types.is_integer_dtype(table["source"]):
-        ends = table[["source", "target"]].to_numpy(np.int64)
-    else:
-        number = {str(name): k for k, name in enumerate(names)}
-        ends = np.array(
-            [[number[str(a)], number[str(b)]] for a, b in zip(table["source"], table["target"], strict=True)],
-            np.int64,
-        ).reshape(-1, 2)
-    return np.sort(ends, 1)
 
 
 # ------------------------------------------------------------ without resampling
@@ -162,25 +140,26 @@ def _mean_sets(data: ReportData, edges: Edges) -> list[dict[str, object]]:
     if found is not None:
         chosen = means(data, found)
         values = mean_contributions(chosen, edges)
-        return [
-            {"name": one.name, "n": int(one.who.sum()), "towards": one.towards, "value": packed(mean, "<f4")}
-            for one, mean in zip(chosen, values, strict=True)
-        ]
-    sets = [("all", np.ones(len(data.explanations), bool))]
+        sets = [_set(one.name, one.who, mean, one.towards) for one, mean in zip(chosen, values, strict=True)]
+        sets[0]["deviation"] = _mean_deviations(data, chosen[0].who)
+        return sets
+    groups = [("all", np.ones(len(data.explanations), bool))]
     truth = data.truth if (data.truth >= 0).any() else data.predicted
     known = "" if (data.truth >= 0).any() else "predicted "
     for k, name in enumerate(data.class_labels):
-        if 1 < (truth == k).sum() < len(truth):
-            sets.append((known + name, truth == k))
-    return [
-        {
-            "name": name,
-            "n": int(who.sum()),
-            "towards": None,
-            "value": packed(edges.weights[who].mean(0), "<f4"),
-        }
-        for name, who in sets
-    ]
+        if not alike(edges) and 1 < (truth == k).sum() < len(truth):
+            groups.append((known + name, truth == k))
+    return [_set(name, who, edges.weights[who].mean(0)) for name, who in groups]
+
+
+def _set(name: str, who: np.ndarray, values: np.ndarray, towards: str | None = None) -> dict[str, object]:
+    return {"name": name, "n": int(who.sum()), "towards": towards, "value": packed(values, "<f4")}
+
+
+def _mean_deviations(data: ReportData, who: np.ndarray) -> str | None:
+    """Mean deviation of every edge of some graphs from the controls; None without these."""
+    deviations = data.explanations[who].mean().deviations
+    return None if deviations is None else packed(np.nan_to_num(deviations), "<f4")
 
 
 # ----------------------------------------------------------------------- systems
@@ -212,7 +191,7 @@ def system_matrix(data: ReportData) -> SystemMatrix | None:
     names = in_order(data.graphs.node_meta["system"])
     if not 2 <= len(names) <= 20:
         return None
-    if data.group is not None and data.group.systems is not None:
+    if data.group is not None and len(data.group.systems):
         return _map_matrix(data, data.group, names)
     if data.explanations.edge_contributions is not None:
         return _contribution_matrix(data, names)
@@ -224,15 +203,17 @@ def _map_matrix(data: ReportData, group: GroupExplanation, names: list[str]) -> 
     values = np.full((len(names),) * 2, np.nan)
     stars = np.zeros(values.shape, bool)
     at = {name: k for k, name in enumerate(names)}
+    found = set(_surviving(group).index)
     for row in group.systems.itertuples():
         a, b = at[str(row.source_system)], at[str(row.target_system)]
         values[a, b] = values[b, a] = row.mean
-        stars[a, b] = stars[b, a] = row.q <= group.alpha
+        stars[a, b] = stars[b, a] = row.Index in found
     second = data.class_name(group.classes[1])
-    caption = f"Mean of the map between systems: positive where connections are higher in {second}"
+    caption = f"Mean of the map between systems, positive where connections speak for {second}"
     note = (
-        "★ pairs in which the map is larger than with permuted labels; the others have no colour."
-        if stars.any()
+        "★ pairs with larger values than permuted labels give, or shifted to one side as a whole; the others "
+        "have no colour."
+        if found
         else "No pair has a star: none differs from what permuted labels give."
     )
     return _signed_matrix(names, values, stars, caption, note, coloured=stars)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from cignn.explanations import GroupExplanation
 from cignn.report.evidence import evidence, pair_sums
 from cignn.report.group import group_payload, survey_payload
 from cignn.report.performance import calibration_bins
@@ -43,15 +44,13 @@ def payload_of(data: ReportData, edges: Edges | None, kept: Records) -> dict[str
         "trained_on": data.trained_on and data.held_out is None,
         "alike": alike(edges),
         "group": None if edges is None else group_payload(data, edges),
-        "survey": None if data.group is None else _survey(data),
+        "survey": None if data.group is None else _survey(data, data.group),
     }
 
 
-def _survey(data: ReportData) -> dict[str, object]:
-    assert data.group is not None
-    second = data.class_name(data.group.classes[1])
-    names = {"alpha": float(data.group.alpha), "second": second}
-    return survey_payload(data.group, data.graphs.node_names) | names
+def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
+    words = {"alpha": float(group.alpha), "second": data.class_name(group.classes[1])}
+    return survey_payload(group) | words
 
 
 def _nodes(data: ReportData, known: list[str]) -> dict[str, object]:

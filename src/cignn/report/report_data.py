@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,11 +21,8 @@ from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.classification import positive_class
 from cignn.evaluation.probes import Audit
 from cignn.evaluation.tasks import MissingTask
-from cignn.explanations import Explanations
+from cignn.explanations import Explanations, GroupExplanation
 from cignn.graphs import GraphSet
-
-if TYPE_CHECKING:
-    from cignn.explanations import GroupExplanation
 
 STEPS = tuple(k * 10**power for power in range(4) for k in (1, 2, 5))  # edges removed
 
@@ -140,9 +137,8 @@ class ReportData:
         positive_class(self.classes, self.positive)  # raises for an unknown class
         nodes = int(self.graphs.n_nodes.max(initial=0))
         if self.group is not None and (not self.graphs.aligned or self.group.map.shape != (nodes, nodes)):
-            raise ValueError(
-                f"the group's map must have the nodes of the graphs ({nodes}, aligned), got {self.group.map.shape}."
-            )
+            found = self.group.map.shape
+            raise ValueError(f"the group's map must have the {nodes} nodes of aligned graphs, got {found}.")
         if self.predictions is not None and not len(self.predictions):
             raise ValueError("predictions of the evaluation must have rows, got none; pass None instead.")
 
@@ -394,8 +390,8 @@ def removal(
 ) -> Removal:
     """Remove edges from every graph, those that speak most for the class or random ones, and predict again.
 
-    probabilities : (g, k) of the whole graphs, computed if None; counts : of edges to remove, by default 0, 1,
-    2, 5, 10, 20 and so on up to half of the largest graph.
+    probabilities : (g, k) of the whole graphs, computed if None; counts : of edges to remove, by default
+    0, 1, 2, 5, 10, 20 and so on up to half of the largest graph.
     """
     graphs = explanations.graphs
     whole = np.asarray(classifier.predict_proba(graphs) if probabilities is None else probabilities)

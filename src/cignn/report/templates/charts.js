@@ -29,7 +29,7 @@ function removalChart(counts, top, random, what) {
     grid.append(svg("line", { x1: 40, x2: 320, y1: y(k / 4), y2: y(k / 4) }));
     ticks.append(svg("text", { x: 34, y: y(k / 4) + 4, "text-anchor": "end" }, (k / 4).toFixed(2)));
   }
-  counts.forEach((count, k) => ticks.append(svg("text", { x: x(k), y: 227, "text-anchor": "middle" }, String(count))));
+  counts.forEach((count, k) => ticks.append(svg("text", { x: x(k), y: 227, "text-anchor": "middle" }, count < 1000 ? String(count) : `${count / 1000}k`)));
   ticks.append(svg("text", { x: 180, y: 245, "text-anchor": "middle" }, "edges removed"));
   const path = (values) => values.map((v, k) => `${x(k).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
   const points = svg("g", { class: "points" }, ...top.map((v, k) => svg("circle", { cx: x(k), cy: y(v), r: 4 })));
@@ -55,8 +55,8 @@ function edgeBars(rows) {
 }
 
 // A value on both sides of a line in the middle; largest: the value of a full half.
-function signedBar(value, largest, digits = 2) {
+function signedBar(value, largest) {
   const part = 50 * Math.min(1, Math.abs(value) / (largest || 1));
   const fill = element("i", { class: value < 0 ? "minus" : "plus", style: `left:${value < 0 ? 50 - part : 50}%;width:${part}%` });
-  return element("span", {}, element("span", { class: "bar both", "aria-hidden": "true" }, fill), signed(value, digits));
+  return element("span", {}, element("span", { class: "bar both", "aria-hidden": "true" }, fill), signed(value, digitsOf(largest)));
 }

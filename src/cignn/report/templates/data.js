@@ -18,7 +18,7 @@ const floats = (text) => new Float32Array(bytes(text));
 const GROUP = REPORT.group && {
   ...REPORT.group,
   pairs: new Uint16Array(bytes(REPORT.group.pairs)),
-  sets: REPORT.group.sets.map((set) => ({ ...set, value: floats(set.value) })),
+  sets: REPORT.group.sets.map((set) => ({ ...set, value: floats(set.value), deviation: set.deviation && floats(set.deviation) })),
   weight: floats(REPORT.group.weight),
   spread: floats(REPORT.group.spread),
   connectivity: floats(REPORT.group.connectivity),
@@ -31,6 +31,8 @@ const SURVEY = REPORT.survey && {
   ...REPORT.survey,
   pairs: new Uint16Array(bytes(REPORT.survey.pairs)),
   selected: new Uint8Array(bytes(REPORT.survey.selected)),
+  direction: new Int8Array(bytes(REPORT.survey.direction)),
+  value: floats(REPORT.survey.value),
   columns: Object.fromEntries(Object.entries(REPORT.survey.columns).map(([name, text]) => [name, floats(text)])),
 };
 
@@ -106,7 +108,7 @@ function groupEdges(set) {
 }
 // The map of the group; what does not survive is drawn in grey.
 function surveyEdges() {
-  const value = Array.from(SURVEY.columns.value);
+  const value = Array.from(SURVEY.value);
   return { ...onPairs(SURVEY.pairs), v: value, c: value, signed: true, noun: "value", mark: Array.from(SURVEY.selected) };
 }
 
@@ -164,5 +166,8 @@ const number = (value, digits = 2) => {
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 };
 const signed = (value, digits = 2) => (Number(value.toFixed(digits)) > 0 ? `+${number(value, digits)}` : number(value, digits));
+// Digits that leave three significant ones in the largest value of a list.
+const digitsOf = (largest) => (largest > 0 ? Math.min(6, Math.max(2, 2 - Math.floor(Math.log10(largest)))) : 2);
+const largestOf = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 const share = (value) => `${(100 * Math.min(1, Math.max(0, value))).toFixed(1)}%`;
 const key = (style, words) => element("span", {}, element("span", { class: `key ${style}` }), words);

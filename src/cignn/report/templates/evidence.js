@@ -40,7 +40,7 @@ function sideList(side, k, name, nodes, edges, largest, total) {
   const item = (e) => {
     const what = element("span", { class: "name" }, breakable(nodes.names[edges.s[e]]), " – ", breakable(nodes.names[edges.t[e]]), star(edges.s[e], edges.t[e]));
     const track = element("span", { class: "track", "aria-hidden": "true" }, element("i", { class: `fill ${style}`, style: `width:${share(Math.abs(edges.v[e]) / largest)}` }));
-    return element("li", {}, what, track, element("span", { class: "value" }, signed(edges.v[e], 3)), element("span", { class: "note" }, deviationWords(edges.deviation[e])));
+    return element("li", {}, what, track, element("span", { class: "value" }, signed(edges.v[e], digitsOf(largest))), element("span", { class: "note" }, deviationWords(edges.deviation[e])));
   };
   const out = element("div", {}, element("h4", {}, `${word} ${name}`));
   if (!side.length) out.append(element("p", {}, "No connection."));

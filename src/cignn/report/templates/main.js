@@ -8,7 +8,7 @@ function groupSection() {
   const viewer = (label) => new Viewer(place, NODES, { label });
   if (SURVEY) {
     root.append(place);
-    return viewer(`Map of the group of ${n}`).setEdges(surveyEdges(), [`higher in ${SURVEY.second}`, `lower in ${SURVEY.second}`]);
+    return viewer(`Map of the group of ${n}`).setEdges(surveyEdges(), [`speaks for ${SURVEY.second}`, `against ${SURVEY.second}`]);
   }
   const show = (k) => {
     const set = GROUP.sets[k];
@@ -34,7 +34,8 @@ function edgeTable() {
     { label: "target", value: (e) => NODES.names[t(e)] },
     ...(SURVEY ? surveyColumns() : meanColumns()),
   ];
-  if (NODES.system) {
+  if (NODES.system && SURVEY) columns.push({ label: "systems", value: (e) => `${systemName(NODES, s(e))} – ${systemName(NODES, t(e))}` });
+  else if (NODES.system) {
     columns.push({ label: "source system", value: (e) => systemName(NODES, s(e)) });
     columns.push({ label: "target system", value: (e) => systemName(NODES, t(e)) });
   }
@@ -47,22 +48,22 @@ function edgeTable() {
 
 // Columns of what resampling found; only what survives has a star.
 function surveyColumns() {
-  const { columns, selected: found, second, alpha } = SURVEY;
-  const largest = columns.value.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const { columns, value, direction, selected: found, second, alpha } = SURVEY;
+  const largest = largestOf(value);
   const out = [
     { label: "survives", value: (e) => (found[e] ? "★ yes" : "no"), note: `q of at most ${alpha}` },
-    { label: "value", first: true, numeric: true, size: true, value: (e) => columns.value[e], cell: (e) => (found[e] ? signedBar(columns.value[e], largest, 3) : signed(columns.value[e], 3)), note: "on the map that ranks the connections; sorted by size" },
-    { label: "direction", value: (e) => (columns.value[e] > 0 ? "higher" : columns.value[e] < 0 ? "lower" : "–"), note: `in ${second}` },
+    { label: "value", first: true, numeric: true, size: true, value: (e) => value[e], cell: (e) => (found[e] ? signedBar(value[e], largest) : signed(value[e], digitsOf(largest))), note: `on the map that ranks the connections, positive where they speak for ${second}; sorted by size` },
+    { label: "direction", value: (e) => ["lower", "–", "higher"][direction[e] + 1], note: `in ${second}` },
   ];
   const more = [
     ["effect", 2, `standardised mean difference, ${second} minus the other class`, true],
-    ["contribution", 3, "mean contribution to the log-odds", true],
+    ["contribution", digitsOf(largestOf(columns.contribution.filter(Number.isFinite))), "mean contribution to the log-odds", true],
     ["selection", 2, "share of half-samples in which the connection is among the largest", false],
     ["bound", 1, "bound on the expected number of false selections at this share", false],
     ["q", 3, "expected share of false ones among connections as large, against permuted labels", false],
   ];
   for (const [label, digits, note, size] of more) {
-    if (columns[label]) out.push({ label, numeric: true, digits, size, value: (e) => columns[label][e], note });
+    if (columns[label].some(Number.isFinite)) out.push({ label, numeric: true, digits, size, value: (e) => columns[label][e], note });
   }
   return out;
 }
@@ -73,10 +74,14 @@ function meanColumns() {
   const weight = (label, leads) => ({ label, first: leads, numeric: true, value: (e) => GROUP.weight[e], cell: (e) => bar(GROUP.weight[e]), note: "mean weight over all" });
   const out = [];
   if (EVIDENCE) {
-    const largest = first.value.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    const largest = largestOf(first.value);
     const words = (set) => `mean contribution to the log-odds of ${set.towards} over the ${set.n} of ${set.name}`;
-    out.push({ label: first.name, first: true, numeric: true, size: true, value: (e) => first.value[e], cell: (e) => signedBar(first.value[e], largest, 3), note: words(first) });
-    others.forEach((set) => out.push({ label: set.name, numeric: true, size: true, digits: 3, value: (e) => set.value[e], note: words(set) }));
+    out.push({ label: first.name, first: true, numeric: true, size: true, value: (e) => first.value[e], cell: (e) => signedBar(first.value[e], largest), note: words(first) });
+    others.forEach((set) => out.push({ label: set.name, numeric: true, size: true, digits: digitsOf(largest), value: (e) => set.value[e], note: words(set) }));
+    if (first.deviation) {
+      out.push({ label: "deviation", numeric: true, size: true, value: (e) => first.deviation[e], note: `of ${first.name}: mean distance from ${REFERENCE.name} in their standard deviations` });
+      out.push({ label: "direction", value: (e) => (first.deviation[e] < 0 ? "lower" : first.deviation[e] > 0 ? "higher" : "–") });
+    }
     out.push(weight("where the model looks", false));
   } else {
     out.push(weight("weight", true));

@@ -136,8 +136,8 @@ function edgeColumns(nodes, rows) {
     { label: "target", value: (row) => row.target },
   ];
   if (EVIDENCE) {
-    const largest = rows.reduce((most, row) => Math.max(most, Math.abs(row.contribution)), 0);
-    columns.push({ label: "contribution", first: true, numeric: true, size: true, value: (row) => row.contribution, cell: (row) => signedBar(row.contribution, largest, 3), note: "to the log-odds of the class explained; sorted by size" });
+    const largest = largestOf(rows.map((row) => row.contribution));
+    columns.push({ label: "contribution", first: true, numeric: true, size: true, value: (row) => row.contribution, cell: (row) => signedBar(row.contribution, largest), note: "to the log-odds of the class explained; sorted by size" });
     columns.push({ label: "role", value: (row) => (row.contribution > 0 ? "for" : row.contribution < 0 ? "against" : "none") });
   }
   if (REFERENCE) {

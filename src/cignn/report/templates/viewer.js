@@ -102,7 +102,7 @@ class Viewer {
     this.drawn = this.among.slice(0, count);
     this.degree = new Map();
     for (const e of this.drawn) for (const k of [s[e], t[e]]) this.degree.set(k, (this.degree.get(k) || 0) + 1);
-    const least = count ? `, ${noun} ${both ? "±" : ""}${number(Math.abs(v[this.drawn[count - 1]]), both ? 3 : 2)} or more` : "";
+    const least = count ? `, ${noun} ${both ? "±" : ""}${number(Math.abs(v[this.drawn[count - 1]]), both ? digitsOf(Math.abs(v[this.drawn[0]])) : 2)} or more` : "";
     const words = `${count} of ${this.among.length} edges${least}, between ${this.degree.size} nodes`;
     this.output.textContent = words;
     this.slider.setAttribute("aria-valuetext", words);
@@ -204,7 +204,7 @@ class Viewer {
   edgeWords(e) {
     const { s, t, v, c, noun, signed: both, mark, deviation } = this.edges;
     const { names } = this.nodes;
-    const words = [`${names[s[e]]} – ${names[t[e]]}: ${noun} ${both ? signed(v[e], 3) : number(v[e])}`];
+    const words = [`${names[s[e]]} – ${names[t[e]]}: ${noun} ${both ? signed(v[e], digitsOf(Math.abs(v[this.drawn[0]]))) : number(v[e])}`];
     if (deviation && Number.isFinite(deviation[e])) words.push(deviationWords(deviation[e]));
     if (REPORT.weighted && c !== v) words.push(`${REPORT.strength} ${number(c[e])}`);
     if (mark) words.push(mark[e] ? "survives" : "does not survive");
