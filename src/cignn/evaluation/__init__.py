@@ -28,6 +28,7 @@ from cignn.evaluation.faithfulness import (
     top_edge_masks,
 )
 from cignn.evaluation.probes import Audit, Finding
+from cignn.evaluation.reproducibility import Reproducibility, reproducibility
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
 from cignn.evaluation.splits import Split
@@ -61,6 +62,7 @@ __all__ = [
     "LeaveOneSiteOut",
     "PredefinedGroups",
     "RemovalCurve",
+    "Reproducibility",
     "Split",
     "Store",
     "TaskFailedWarning",
@@ -91,6 +93,7 @@ __all__ = [
     "precision_at_k",
     "rank_correlation",
     "removal_curve",
+    "reproducibility",
     "score_table",
     "site_table",
     "sparsity",
