@@ -1,4 +1,4 @@
-"""Explanations: of every edge of every graph a weight and a signed contribution, from any explainer; of a group."""
+"""Explanations: weights and signed contributions of every edge of every graph, and of a group."""
 
 from cignn.explanations.explanation import EdgeReference, Explanation
 from cignn.explanations.explanation_set import Explanations
