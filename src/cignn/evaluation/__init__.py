@@ -26,9 +26,9 @@ from cignn.evaluation.faithfulness import (
     fidelity,
     removal_curve,
     sparsity,
-    top_edge_masks,
 )
 from cignn.evaluation.probes import Audit, Finding
+from cignn.evaluation.removal import Removal, removal, reversals, top_edge_masks
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
 from cignn.evaluation.splits import Split
@@ -61,6 +61,7 @@ __all__ = [
     "KFold",
     "LeaveOneSiteOut",
     "PredefinedGroups",
+    "Removal",
     "RemovalCurve",
     "Split",
     "Store",
@@ -91,7 +92,9 @@ __all__ = [
     "positive_class",
     "precision_at_k",
     "rank_correlation",
+    "removal",
     "removal_curve",
+    "reversals",
     "score_table",
     "site_table",
     "sparsity",

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from cignn._checks import whole
 from cignn._random import as_random_state
-from cignn.evaluation.faithfulness import edge_ranks
+from cignn.evaluation.removal import edge_ranks
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 

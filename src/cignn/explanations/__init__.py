@@ -1,4 +1,4 @@
-"""Explanations: weights and signed contributions of every edge of every graph, and of a group."""
+"""Explanations: of every edge a weight and a signed contribution; group explanations."""
 
 from cignn.explanations.explanation import EdgeReference, Explanation
 from cignn.explanations.explanation_set import Explanations
