@@ -1,6 +1,7 @@
 """How good a classifier and its explanations are."""
 
 from cignn.evaluation.audit import audit
+from cignn.evaluation.carriers import subject_score_table, subject_scores
 from cignn.evaluation.classification import (
     calibration_curve,
     classification_scores,
@@ -101,6 +102,8 @@ __all__ = [
     "site_table",
     "sparsity",
     "stability",
+    "subject_score_table",
+    "subject_scores",
     "summary",
     "top_edge_masks",
     "top_overlap",

@@ -85,17 +85,18 @@ def precision_at_k(explanations: Explanations, truth: Sequence[np.ndarray] | Non
     >>> precision_at_k(Explanations(triangle, [[0.9, 0.1, 0.5]]), [truth]).tolist()
     [0.5]
     """
-    out = []
-    for weights, labels in _edges_with_truth(explanations, truth):
-        k = int(labels.sum())
-        if k == 0:
-            out.append(np.nan)
-            continue
-        threshold = np.sort(weights)[-k]
-        above, tied = weights > threshold, weights == threshold
-        places = k - above.sum()
-        out.append((labels[above].sum() + places * labels[tied].mean()) / k)
-    return np.array(out)
+    return np.array([share_of_true(*edges) for edges in _edges_with_truth(explanations, truth)])
+
+
+def share_of_true(values: np.ndarray, truth: np.ndarray) -> float:
+    """Share of true edges among the k of the largest values (e,), k the number of true ones; NaN without."""
+    k = int(truth.sum())
+    if k == 0:
+        return np.nan
+    threshold = np.sort(values)[-k]
+    above, tied = values > threshold, values == threshold
+    places = k - above.sum()
+    return float((truth[above].sum() + places * truth[tied].mean()) / k)
 
 
 def _edges_with_truth(
