@@ -1,4 +1,4 @@
-"""Explanations: of every edge of every graph a weight and a signed contribution, from any explainer; of a group."""
+"""Explanations: of every edge a weight and a signed contribution; group explanations."""
 
 from cignn.explanations.explanation import EdgeReference, Explanation
 from cignn.explanations.explanation_set import Explanations
