@@ -287,7 +287,7 @@ def test_a_map_of_which_nothing_survives_has_no_colours(page: Page, tmp_path: Pa
     assert page.drawn() == 60
     coloured = """const canvas = document.querySelector('#group-viewer canvas');
     const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-    const apart = (k) => Math.abs(pixels[k] - 179) + Math.abs(pixels[k + 1] - 88) + Math.abs(pixels[k + 2] - 6);
+    const apart = (k) => [179, 88, 6].reduce((sum, v, c) => sum + Math.abs(pixels[k + c] - v), 0);
     let n = 0;
     for (let k = 0; k < pixels.length; k += 4) if (pixels[k + 3] > 100 && apart(k) < 12) n++;
     return n"""
