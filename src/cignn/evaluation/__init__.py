@@ -29,6 +29,7 @@ from cignn.evaluation.faithfulness import (
 )
 from cignn.evaluation.probes import Audit, Finding
 from cignn.evaluation.removal import Removal, removal, reversals, top_edge_masks
+from cignn.evaluation.reproducibility import Reproducibility, reproducibility
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
 from cignn.evaluation.splits import Split
@@ -63,6 +64,7 @@ __all__ = [
     "PredefinedGroups",
     "Removal",
     "RemovalCurve",
+    "Reproducibility",
     "Split",
     "Store",
     "TaskFailedWarning",
@@ -94,6 +96,7 @@ __all__ = [
     "rank_correlation",
     "removal",
     "removal_curve",
+    "reproducibility",
     "reversals",
     "score_table",
     "site_table",

@@ -363,14 +363,16 @@ def label_permutation_check(
     explained = graphs if explained is None else explained
     explainer = make_explainer("built-in") if explainer is None else explainer
     own = clone(explainer).fit(estimator, graphs).explain(explained)  # says first what does not fit
-    shuffled = _permuted(labels, graphs.meta.get("subject"), as_random_state(random_state))
+    shuffled = permuted_labels(labels, graphs.meta.get("subject"), as_random_state(random_state))
     blind = clone(estimator).fit(graphs, shuffled)
     permuted = clone(explainer).fit(blind, graphs).explain(explained)
     areas = [None, None] if explained.edge_truth is None else map(explanation_roc_auc, (own, permuted))
     return PermutationCheck(agreement(own, permuted, k), *areas)
 
 
-def _permuted(labels: np.ndarray, subjects: np.ndarray | None, random: np.random.RandomState) -> np.ndarray:
+def permuted_labels(
+    labels: np.ndarray, subjects: np.ndarray | None, random: np.random.RandomState
+) -> np.ndarray:
     """(g,) labels permuted over subjects: scans of one subject that share a label move together.
 
     Only subjects with as many scans of a label exchange theirs, so that the classes keep their sizes.
