@@ -633,6 +633,11 @@ BAD = {
     "density out of range": ("fit my_study --density 3", "'--density'"),
     "nearly everyone held out": ("fit my_study --hold-out 0.9", "0.8"),
     "covariates without combat": ("fit my_study --covariates age", "add --combat"),
+    "a covariate that the table lacks": (
+        "fit my_study --deconfound age,iq",
+        "the cohort has no covariate iq; it has age, sex, mean_fd, site; name others in --deconfound, or add",
+    ),
+    "whose effects are not taken out": ("fit my_study --deconfound-on controls", "says on whom --deconfound"),
     "no label": ("fit new_subjects", "has no column 'label'"),
     "a model in the way": ("fit my_study --out my_study", "not a model folder"),
     "no model": ("predict nowhere new_subjects", "no model folder at nowhere"),
@@ -680,6 +685,9 @@ OPTIONS = [
     (Option("missing", ("mean",), step="ComBat"), 'missing="mean"', "--missing-covariates mean"),
     (Option("missing", ("drop_subject",)), 'missing="drop_subject"', "--load missing=drop_subject"),
     (Option("covariates", ((),), step="ComBat"), "covariates=()", "--covariates none"),
+    (Option("unseen", ("grand_mean",), step="Deconfound"), 'unseen="grand_mean"',
+     "--unseen-sites grand_mean"),
+    (Option("covariates", step="Deconfound"), "covariates", "--deconfound"),
     (Option("n_splits", step="kfold"), "n_splits", "--folds"),
     (Option("asymmetric", ("symmetrise",), step="check_cohort"),
      'check_cohort(cohort, asymmetric="symmetrise")', "--load asymmetric=symmetrise"),
@@ -714,6 +722,24 @@ def test_missing_covariates_can_be_taken_as_the_mean(call: Call, here: Path) -> 
     words = "fit ageless --combat --missing-covariates mean --method linear-svm --out filled"
     assert call(*words.split()).code == 0
     assert load_model("filled").named_steps["combat"].missing == "mean"
+
+
+def test_nuisance_is_taken_out_in_fit_evaluate_and_report(call: Call, here: Path) -> None:
+    words = "fit my_study --deconfound age,motion,site --deconfound-on controls --positive control"
+    done = call(*words.split(), "--method", "linear-svm", "--out", "clean")
+    assert done.code == 0, done.err
+    step = load_model("clean").named_steps["deconfound"]
+    assert list(step.covariates) == ["age", "motion", "site"]
+    assert (step.fit_on, step.control, step.unseen) == ("controls", "patient", "raise")
+    assert call("predict", "clean", "my_study", "--json").code == 0
+    unseen = call("predict", "clean", "elsewhere", "--json")
+    assert unseen.code == 2 and "that were not in the controls of the training cohort (far" in unseen.err
+    (here / "clean.toml").write_text('deconfound = ["age", "sex", "site"]\nmethods = "gin"\n')
+    words = "evaluate my_study --config clean.toml --protocol loso --out cleaned --set epochs=1 --json"
+    done = call(*words.split())
+    assert done.code == 0, done.err
+    assert call("report", "cleaned", "--out", "clean.html", "--no-audit", "--json").code == 0
+    assert load_model("cleaned/model").named_steps["deconfound"].unseen == "grand_mean"
 
 
 @pytest.mark.parametrize(("words", "told"), BAD.values(), ids=BAD.keys())

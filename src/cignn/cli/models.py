@@ -32,12 +32,18 @@ def cohort_model(
     unseen_sites: str,
     missing_covariates: str,
     density: float | None,
+    deconfound: str | None,
+    deconfound_on: str,
     *,
+    positive: Any = None,
     verbose: int = 0,
 ) -> CohortClassifier:
-    """Return the classifier with the steps before it, as the options say."""
+    """Return the classifier with the steps before it, as the options say.
+
+    positive : the class that counts as positive; of two classes, the other one is that of the controls.
+    """
     from cignn import CohortClassifier
-    from cignn.connectome import ComBat, Connectivity
+    from cignn.connectome import ComBat, Connectivity, Deconfound
 
     if covariates is not None and not combat:
         raise typer.BadParameter("names what ComBat preserves; add --combat.", param_hint="'--covariates'")
@@ -47,12 +53,29 @@ def cohort_model(
     harmonised = ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates)
     if combat:
         harmonised.check_columns(cohort)  # now, not in every task
+    names = [name for name in names_in(deconfound) if name.lower() != "none"]
+    others = [label for label in _classes(cohort) if label != positive]
+    control = others[0] if positive is not None and len(others) == 1 else None
+    cleaned = Deconfound(tuple(names), deconfound_on, control=control, unseen=unseen_sites)
+    if names:
+        cleaned.check_columns(cohort)
+    elif deconfound_on != "all":
+        raise typer.BadParameter(
+            "says on whom --deconfound is fitted; add it.", param_hint="'--deconfound-on'"
+        )
     return CohortClassifier.make(
         classifier,
         connectivity=Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
         combat=harmonised if combat else False,
+        deconfound=cleaned if names else None,
         density=density,
     )
+
+
+def _classes(cohort: Cohort) -> list[Any]:
+    import pandas as pd
+
+    return pd.Series(cohort.y).dropna().unique().tolist()
 
 
 def check_kind(connectivity: str | None, fisher: bool) -> None:
@@ -69,9 +92,10 @@ def check_kind(connectivity: str | None, fisher: bool) -> None:
 
 def refuse_for_graphs(context: typer.Context) -> None:
     """Options of connectivity make no sense for data that are graphs already."""
+    of_cohorts = ("connectivity", "fisher", "combat", "covariates", "deconfound", "density")
     for param in context.command.params:
         name = str(param.name)
-        if name in ("connectivity", "fisher", "combat", "covariates", "density") and context.params.get(name):
+        if name in of_cohorts and context.params.get(name):
             raise typer.BadParameter(
                 "is for cohorts, the data are graphs; leave it out.", param_hint=f"'{param.opts[0]}'"
             )
