@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn import config_context
@@ -19,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
 
+from cignn._arrays import symmetric
 from cignn._random import as_random_state
 from cignn.estimators.classifier import (
     GraphClassifier,
@@ -27,15 +27,13 @@ from cignn.estimators.classifier import (
     class_weights,
     labelled,
 )
-from cignn.estimators.explaining import relative_sizes, target_codes
+from cignn.estimators.explaining import Linear, relative_sizes, target_codes
 from cignn.estimators.graph_vectors import FEATURES, GraphVectors
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
 from cignn.estimators.settings import choice, whole, within
 from cignn.estimators.subjects import folds
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
-from cignn.nn.contributions import integral
-from cignn.nn.model import Path
 
 FOLDS = 3  # inside the training graphs, for C and the temperature
 MAX_ITER = 20_000
@@ -79,26 +77,6 @@ MODELS: dict[str, Model] = {
         lambda x, y: [factor * _smallest_c(x, y) for factor in (3.0, 10.0, 30.0, 100.0)],
     ),
 }
-
-
-class _Linear(NamedTuple):
-    """Class logits as linear functions: weights (classes, features) and intercepts (classes,)."""
-
-    weights: np.ndarray
-    intercept: np.ndarray
-
-    def contributions(self, deviations: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(g, features) contributions of deviations to the log-odds of classes (g,), and the bases (g,)."""
-        weights, intercept = torch.from_numpy(self.weights), torch.from_numpy(self.intercept)
-        whole = torch.from_numpy(deviations)
-        path = Path(whole, lambda z: z @ weights.T, lambda h: h + intercept, lambda values: values)
-        found = integral([path], torch.from_numpy(codes))
-        return found.values.numpy(), found.base.numpy()
-
-    def odds_coefficients(self) -> np.ndarray:
-        """(classes, features) what a feature does to the log-odds of a class where all others are equal."""
-        others = (self.weights.sum(0) - self.weights) / (len(self.weights) - 1)
-        return self.weights - others
 
 
 class ShallowGraphClassifier(GraphClassifier):
@@ -324,14 +302,38 @@ class ShallowGraphClassifier(GraphClassifier):
         """
         return self._linear().odds_coefficients()[1]
 
-    def _linear(self) -> _Linear:
+    def _linear(self) -> Linear:
         """The logits behind the probabilities as linear functions of scaled vectors."""
         model, factor = self.pipeline_[-1], self.settings_["temperature"]
         weights, intercept = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
         if len(weights) == 1:
             weights, intercept = np.concatenate([-weights, weights]) / 2, np.append(-intercept, intercept) / 2
         factor = 1.0 if factor is None else factor
-        return _Linear((factor * weights).astype(np.float64), (factor * intercept).astype(np.float64))
+        return Linear((factor * weights).astype(np.float64), (factor * intercept).astype(np.float64))
+
+    def without_edges(self, X: GraphSet, gone: Sequence[np.ndarray]) -> GraphSet:
+        """Return graphs in which some edges have no evidence for any class.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs of the same kind as those of `fit`.
+        gone : sequence of bool arrays of shape (e,)
+            One mask per graph, aligned with ``X.edges(i)``: the edges to remove.
+
+        Returns
+        -------
+        GraphSet
+            The graphs with the training mean at these connections, where connections are the features;
+            without these edges otherwise.
+        """
+        X = self._check_fitted(X)
+        if self.settings_["features"] != "connectivity":
+            return super().without_edges(X, gone)
+        mean = self.pipeline_["scale"].mean_
+        n = int(X.n_nodes[0]) if len(X) else 0
+        fill = symmetric(mean, np.zeros((n, n))) if n else np.zeros((0, 0))
+        return X.with_edges([~np.asarray(mask, bool) for mask in gone], fill)
 
     # ---------------------------------------------------------------- saving
 
