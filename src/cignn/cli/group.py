@@ -84,9 +84,9 @@ def group(
 ) -> None:
     """Explain what separates two classes of a cohort, with its uncertainty.
 
-    Models are trained on half-samples of the subjects and on permuted labels. The
-    folder then holds summary.txt, connections.csv (effect, stability, q), systems.csv,
-    components.csv, nuisance.csv and group.npz.
+    Models are trained on half-samples of the subjects and on permuted labels.
+    The folder then holds summary.txt, connections.csv (effects, stability, q),
+    systems.csv, components.csv, nuisance.csv and group.npz.
 
     Example: [bold]cignn group my_study --deconfound age,site --out group[/]
     """
