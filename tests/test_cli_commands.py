@@ -203,7 +203,11 @@ def test_explain_writes_edges_and_a_figure_per_subject_and_of_the_group(call: Ca
         assert (here / "ex" / "subjects" / f"{subject}.png").read_bytes().startswith(b"\x89PNG")
     group = pd.read_csv("ex/group_edges.csv")
     assert len(group) == 190 and (here / "ex" / "group.png").stat().st_size > 5000
-    np.testing.assert_allclose(group["weight"][0], explanations.mean().edge_weights.max(), atol=1e-6)
+    mean = explanations.mean(turn=False)
+    np.testing.assert_allclose(group["weight"], mean.edge_weights[mean.ranking()], atol=1e-6)
+    assert call("explain", "model", "new_subjects", "--out", "ex", "--by", "weight", "--no-figures").code == 0
+    assert pd.read_csv("ex/group_edges.csv")["weight"].is_monotonic_decreasing
+    assert pd.read_csv("ex/subjects/sub-0037.csv")["weight"].is_monotonic_decreasing
     assert (here / "ex" / "settings.toml").is_file()
 
 
@@ -643,6 +647,8 @@ BAD = {
         "explain model new_subjects --explainer gnn-explain",
         "did you mean gnn-explainer?",
     ),
+    "an unknown class": ("explain model new_subjects --target nobody", "there is no class 'nobody'"),
+    "a strange ranking": ("explain model new_subjects --by size", "auto, contribution or weight"),
     "a strange picture": ("explain model new_subjects --picture gif", "png, pdf or svg"),
     "a misspelt protocol": ("evaluate my_study --protocol los", "did you mean 'loso'?"),
     "a parameter nobody has": ("evaluate my_study --methods lasso --set epochs=3", "none of lasso has"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,15 +145,17 @@ def _takes(estimator: type, param: str) -> bool:
 # ------------------------------------------------------------------- explanations and predictions
 
 
-def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool) -> Explanations:
-    """Explain graphs by the classifier itself or by an explainer of that name."""
+def explained(
+    classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool, target: Any = None
+) -> Explanations:
+    """Explain graphs by the classifier itself or by an explainer of that name; target : a class."""
     from cignn.estimators import NeuralGraphClassifier
     from cignn.explainers import EXPLAINERS, make_explainer
 
     if explainer == "auto":
         if hasattr(classifier, "explain"):
             with working("explaining", not quiet):
-                return classifier.explain(graphs)
+                return classifier.explain(graphs, **({} if target is None else {"target": target}))
         explainer = "gnn-explainer"
     if explainer not in EXPLAINERS:
         hint = meant(explainer, EXPLAINERS)
@@ -172,7 +175,23 @@ def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quie
     made.set_params(
         **{k: v for k, v in {"random_state": seed, "verbose": int(not quiet)}.items() if k in known}
     )
-    return made.fit(classifier, graphs).explain(graphs)
+    fitted: Any = made.fit(classifier, graphs)
+    if target is None:
+        return fitted.explain(graphs)
+    if "target" not in signature(fitted.explain).parameters:
+        raise typer.BadParameter(
+            f"{explainer} explains the predicted class alone; leave it out or use --explainer contributions.",
+            param_hint="'--target'",
+        )
+    return fitted.explain(graphs, target=target)
+
+
+def class_named(classes: np.ndarray, name: str | None) -> Any:
+    """Return the class of that name, None without a name; --target names it."""
+    known = {str(label): label for label in classes.tolist()}
+    if name is not None and name not in known:
+        raise typer.BadParameter(f"there is no class '{name}'; {meant(name, known)}", param_hint="'--target'")
+    return None if name is None else known[name]
 
 
 def with_correlations(explanations: Explanations, model: Any, data: Cohort | GraphSet) -> Explanations:

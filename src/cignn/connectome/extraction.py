@@ -70,9 +70,10 @@ def mean_displacement(path: Path | None, table: Table | None) -> float:
             frame = _read_file(Path(source)) if isinstance(source, (str, Path)) else source
         except (OSError, ValueError):  # `read_confounds` says so where the table is needed
             continue
-        for column in frame if isinstance(frame, pd.DataFrame) else ():
-            if letters(str(column)) in _DISPLACEMENT:
-                return float(pd.to_numeric(frame[column], errors="coerce").mean())
+        if isinstance(frame, pd.DataFrame):
+            columns = [column for column in frame if letters(str(column)) in _DISPLACEMENT]
+            if columns:
+                return float(pd.to_numeric(frame[columns[0]], errors="coerce").mean())
     return np.nan
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,20 +19,19 @@ from cignn.datasets.exclusions import exclusion_lines
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.classification import positive_class
-from cignn.evaluation.faithfulness import edge_ranks, probabilities_without
 from cignn.evaluation.probes import Audit
 from cignn.evaluation.tasks import MissingTask
-from cignn.explanations import Explanations
+from cignn.explanations import Explanations, GroupExplanation
 from cignn.graphs import GraphSet
 
-SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)  # of a graph's edges that are removed
+STEPS = tuple(k * 10**power for power in range(4) for k in (1, 2, 5))  # edges removed
 
 
 class Removal(NamedTuple):
     """Probability of the predicted class after edges were removed."""
 
-    shares: np.ndarray  # (s,) of edges removed, the first 0
-    top: np.ndarray  # (s, g) without the top edges
+    counts: np.ndarray  # (s,) of edges removed, the first 0
+    top: np.ndarray  # (s, g) without the edges that speak most for the class
     random: np.ndarray  # (s, g) without as many random edges
 
 
@@ -83,6 +81,11 @@ class ReportData:
         Versions and other facts, shown as a table.
     title : str, default="Connections behind the decisions"
         Title of the report.
+    group : GroupExplanation, default=None
+        Explanation of the group with its uncertainty, from `explain_group`. Without it the report shows means
+        and says that nothing is known about how sure they are.
+    reproducibility : DataFrame, default=None
+        How well maps of disjoint subjects agree, from `reproducibility`.
 
     Examples
     --------
@@ -115,6 +118,8 @@ class ReportData:
     settings: Mapping[str, object] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
     title: str = "Connections behind the decisions"
+    group: GroupExplanation | None = None
+    reproducibility: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         g, k = len(self.explanations), len(self.classes)
@@ -130,6 +135,10 @@ class ReportData:
         if self.held_out is not None and np.shape(self.held_out) != (g,):
             raise ValueError(f"held_out must have one entry per graph ({g}), got {np.shape(self.held_out)}.")
         positive_class(self.classes, self.positive)  # raises for an unknown class
+        nodes = int(self.graphs.n_nodes.max(initial=0))
+        if self.group is not None and (not self.graphs.aligned or self.group.map.shape != (nodes, nodes)):
+            found = self.group.map.shape
+            raise ValueError(f"the group's map must have the {nodes} nodes of aligned graphs, got {found}.")
         if self.predictions is not None and not len(self.predictions):
             raise ValueError("predictions of the evaluation must have rows, got none; pass None instead.")
 
@@ -194,6 +203,14 @@ class ReportData:
         return [self.class_name(label) for label in self.classes.tolist()]
 
     @property
+    def reference_name(self) -> str:
+        """Name of the controls that deviations are measured from, for readers."""
+        reference = self.explanations.reference
+        given = "" if reference is None else str(reference.name)
+        known = {str(label): self.class_name(label) for label in self.classes.tolist()}
+        return known.get(given, given)
+
+    @property
     def predicted(self) -> np.ndarray:
         """Numbers of the most probable classes, array of shape (g,)."""
         return self.probabilities.argmax(1)
@@ -230,6 +247,8 @@ def report_of(
     positive: object = None,
     class_names: Mapping[Any, str] | None = None,
     title: str | None = None,
+    group: GroupExplanation | None = None,
+    reproducibility: pd.DataFrame | None = None,
     random_state: int = 0,
     verbose: int = 0,
 ) -> ReportData:
@@ -264,6 +283,10 @@ def report_of(
         Names of the labels, for instance ``{0: "TD", 1: "ASD"}``.
     title : str, default=None
         Title of the report.
+    group : GroupExplanation, default=None
+        Explanation of the group with its uncertainty, from `explain_group`.
+    reproducibility : DataFrame, default=None
+        How well maps of disjoint subjects agree, from `reproducibility`.
     random_state : int, default=0
         Seed of the random edges that are removed.
     verbose : int, default=0
@@ -327,6 +350,8 @@ def report_of(
         colours=_colours(cohort),
         settings=dict(getattr(classifier, "settings_", {})),
         facts=_facts(classifier, digest),
+        group=group,
+        reproducibility=reproducibility,
         **more,
     )
 
@@ -359,27 +384,35 @@ def removal(
     classifier: GraphClassifier,
     explanations: Explanations,
     probabilities: np.ndarray | None = None,
-    shares: Sequence[float] = SHARES,
+    counts: Sequence[int] | None = None,
     random_state: int = 0,
     verbose: int = 0,
 ) -> Removal:
-    """Remove edges from every graph, the top ones or as many random ones, and predict again.
+    """Remove edges from every graph, those that speak most for the class or random ones, and predict again.
 
-    probabilities : (g, k) of the whole graphs, computed if None.
+    probabilities : (g, k) of the whole graphs, computed if None; counts : of edges to remove, by default
+    0, 1, 2, 5, 10, 20 and so on up to half of the largest graph.
     """
     graphs = explanations.graphs
-    rng = np.random.default_rng(random_state)
-    at_random = Explanations(graphs, [rng.random(n) for n in graphs.n_edges])
     whole = np.asarray(classifier.predict_proba(graphs) if probabilities is None else probabilities)
     every, target = np.arange(len(graphs)), whole.argmax(1)
-    left = np.empty((2, len(shares), len(graphs)))
-    work = chain.from_iterable(
-        probabilities_without(classifier, explanations, edge_ranks(ranking), shares, whole)
-        for ranking in (explanations, at_random)
-    )
-    for at, after in enumerate(track(work, "removing edges", 2 * len(shares), verbose)):
-        left[divmod(at, len(shares))] = after[every, target]
-    return Removal(np.array(shares, float), *left)
+    if counts is None:
+        counts = [0, *(k for k in STEPS if k <= max(1, graphs.n_edges.max(initial=0) // 2))]
+    rng = np.random.default_rng(random_state)
+    values = explanations.edge_contributions or explanations.edge_weights
+    orders = [[np.argsort(-own, kind="stable") for own in values]]
+    orders.append([rng.permutation(n) for n in graphs.n_edges])
+    left = np.empty((2, len(counts), len(graphs)))
+    work = [(k, at) for k in range(2) for at in range(len(counts))]
+    for k, at in track(work, "removing edges", len(work), verbose):
+        keep = []
+        for order in orders[k]:
+            mask = np.ones(len(order), bool)
+            mask[order[: counts[at]]] = False
+            keep.append(mask)
+        after = whole if not counts[at] else np.asarray(classifier.predict_proba(graphs.with_edges(keep)))
+        left[k, at] = after[every, target]
+    return Removal(np.array(counts), *left)
 
 
 # ----------------------------------------------------------------------- helpers
