@@ -117,7 +117,9 @@ def test_a_pipeline_is_saved_only_where_it_can_be_loaded(tmp_path: Path) -> None
     save_model(lone, tmp_path / "model")
     np.testing.assert_array_equal(load_model(tmp_path / "model").predict(graphs), lone.predict(graphs))
     twice = make_pipeline(Connectivity(), Connectivity(), ConnectomeGraphs(), clone(SVM)).fit(TRAIN, TRAIN.y)
-    with pytest.raises(TypeError, match="may have Connectivity, ComBat, ConnectomeGraphs, in this order"):
+    with pytest.raises(
+        TypeError, match="may have Connectivity, ComBat, Deconfound, ConnectomeGraphs, in this order"
+    ):
         save_model(twice, tmp_path / "other")
     vectors = make_pipeline(Connectivity(), ConnectomeGraphs(), GraphVectors(), SVC()).fit(TRAIN, TRAIN.y)
     with pytest.raises(TypeError, match=r"is a classifier of graphs, .*, got SVC"):

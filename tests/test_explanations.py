@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from cignn import CIGNNClassifier, GraphSet
-from cignn.explanations import Explanation, Explanations
+from cignn.explanations import EdgeReference, Explanation, Explanations
 from examples import random_matrix, tiny
 
 NAMES = ["left", "right", "front", "back"]
@@ -355,3 +356,209 @@ def test_weights_that_do_not_fit_the_graphs_are_refused(ragged: Explanations) ->
 def test_weights_outside_the_unit_interval_are_refused(ragged: Explanations, bad: float) -> None:
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\], graph 1 has"):
         Explanations(ragged.graphs, [[0.0, 0.5, 1.0], [0.1, bad], []])
+
+
+# ---------------------------------------------------------------- contributions
+
+
+def told(n: int = 8, classes: tuple[str, ...] = ("control", "patient"), seed: int = 0) -> Explanations:
+    """Complete graphs of five named nodes in two systems, with contributions to the predicted class."""
+    rng = np.random.default_rng(seed)
+    pairs = np.array(np.triu_indices(5, 1)).T
+    values = rng.normal(size=(n, len(pairs)))
+    adj = np.stack(
+        [matrix(5, {(int(a), int(b)): v for (a, b), v in zip(pairs, row, strict=True)}) for row in values]
+    )
+    systems = {"system": np.array(["DMN", "DMN", "VIS", "VIS", "SMN"])}
+    graphs = GraphSet.from_arrays(adj, node_names=[*NAMES, "top"], node_meta=systems)
+    return Explanations(
+        graphs,
+        list(rng.uniform(size=values.shape)),
+        np.array(classes)[np.arange(n) % len(classes)],
+        edge_contributions=list(rng.normal(size=values.shape)),
+        base=rng.normal(size=n),
+        reference=EdgeReference.of(graphs[: n // 2], "control"),
+        classes=np.array(classes),
+    )
+
+
+def test_base_and_contributions_add_up_to_the_log_odds_in_every_view() -> None:
+    ex = told()
+    assert ex.edge_contributions is not None and ex.base is not None
+    for i, one in enumerate(ex):
+        np.testing.assert_array_equal(one.contributions, one.contributions.T)
+        total = ex.base[i] + one.contributions.sum() / 2
+        assert one.log_odds == pytest.approx(total, rel=1e-5) == pytest.approx(ex.log_odds[i], rel=1e-5)
+        assert one.select(one.ranking()[:3]).log_odds == pytest.approx(one.log_odds)
+    turned = ex.towards("patient")
+    assert turned.mean().log_odds == pytest.approx(turned.log_odds.mean(), rel=1e-5)
+    table = turned.mean().system_table()
+    assert turned.mean().base + table["contribution"].sum() == pytest.approx(turned.log_odds.mean(), rel=1e-5)
+
+
+def test_edges_are_ranked_by_the_size_of_their_contribution_and_by_weight_on_request() -> None:
+    one = told()[3]
+    table = one.top_edges(4)
+    assert table.columns.tolist()[:7] == [
+        "source", "target", "contribution", "role", "deviation", "direction", "weight",
+    ]  # fmt: skip
+    sizes = np.sort(np.abs(one.edge_contributions))[::-1]
+    np.testing.assert_array_equal(np.abs(table["contribution"]), sizes[:4])
+    assert ((table["contribution"] > 0) == (table["role"] == "for")).all()
+    assert ((table["deviation"] > 0) == (table["direction"] == "higher")).all()
+    by_weight = one.top_edges(10, by="weight")["weight"]
+    assert by_weight.is_monotonic_decreasing and len(by_weight) == len(one.edges)
+    sides = [one.top_edges(10, side=side) for side in ("for", "against")]
+    assert sum(map(len, sides)) == len(one.edges)
+    assert (sides[0]["contribution"] > 0).all() and (sides[1]["contribution"] < 0).all()
+    for bad, message in ({"by": "size"}, "by must be"), ({"side": "left"}, "side must be"):
+        with pytest.raises(ValueError, match=message):
+            one.top_edges(1, **bad)
+
+
+def test_deviations_are_distances_in_standard_deviations_of_the_reference() -> None:
+    ex = told(40)
+    values = np.stack([ex.graphs.edge_values(i) for i in range(20)])
+    deviations = np.stack([one.deviations for one in ex[:20]])
+    np.testing.assert_allclose(
+        deviations, (values - values.mean(0)) / values.std(0, ddof=1), rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(ex[:20].mean().deviations, 0, atol=1e-5)
+    flat = EdgeReference.of(GraphSet.from_arrays(np.ones((3, 2, 2)) - np.eye(2), aligned=True), "flat")
+    assert np.isnan(flat.deviations(np.array([[0, 1]]), np.array([5.0]))).all()
+
+
+@pytest.mark.parametrize("key", [[2, 0], slice(1, None), np.arange(8) % 3 == 0])
+def test_indexing_and_another_connectivity_keep_contributions(key: Any) -> None:
+    ex = told()
+    some = ex[key].with_connectivity(np.zeros((len(ex[key]), 5, 5)))
+    assert some.reference is ex.reference and (some.classes == ex.classes).all()
+    for one, i in zip(some, np.arange(8)[key], strict=True):
+        other = ex[int(i)]
+        np.testing.assert_array_equal(one.edge_contributions, other.edge_contributions)
+        np.testing.assert_array_equal(one.deviations, other.deviations)
+        assert (one.base, one.explained, one.prediction) == (other.base, other.explained, other.prediction)
+
+
+def test_what_speaks_for_one_of_two_classes_speaks_against_the_other() -> None:
+    ex = told()
+    there = ex.towards("patient")
+    assert (there.explained == "patient").all() and (there.predictions == ex.predictions).all()
+    np.testing.assert_allclose(there.towards("control").log_odds, -there.log_odds)
+    same = ex.explained == "patient"
+    np.testing.assert_allclose(there.log_odds, np.where(same, ex.log_odds, -ex.log_odds))
+    assert there.towards("patient") is there
+    with pytest.raises(ValueError, match="label must be"):
+        ex.towards("somebody")
+
+
+def test_with_three_classes_contributions_are_not_turned_and_group_views_say_so() -> None:
+    ex = told(9, ("a", "b", "c"))
+    with pytest.raises(ValueError, match="only where there are two, got 3 classes"):
+        ex.towards("a")
+    assert ex.mean().edge_contributions is None and "weight" in ex.compare(slice(4))
+    with pytest.raises(ValueError, match="only where there are two"):
+        ex.compare(slice(4), by="contribution", target="a")
+    same = ex[ex.explained == "b"]
+    assert same.mean().explained == "b" and same.mean().edge_contributions is not None
+    unknown = Explanations(
+        ex.graphs, ex.edge_weights, ex.predictions, edge_contributions=ex.edge_contributions, base=ex.base
+    )
+    with pytest.raises(ValueError, match="got unknown classes"):
+        unknown.towards("a")
+
+
+def test_systems_have_sums_for_against_and_net() -> None:
+    one = told()[0]
+    net, table = one.by_system(), one.system_table()
+    source, target = one.edges.T
+    own = (one.systems[source] == "DMN") & (one.systems[target] == "VIS")
+    own |= (one.systems[source] == "VIS") & (one.systems[target] == "DMN")
+    assert (
+        net.loc["DMN", "VIS"]
+        == net.loc["VIS", "DMN"]
+        == pytest.approx(one.edge_contributions[own].sum(), rel=1e-5)
+    )
+    assert np.isnan(net.loc["SMN", "SMN"])  # one node: no edge within
+    np.testing.assert_allclose(table["for"] + table["against"], table["contribution"])
+    assert (table["for"] >= 0).all() and (table["against"] <= 0).all()
+    assert table["n_edges"].sum() == len(one.edges) and np.abs(table["contribution"]).is_monotonic_decreasing
+    weights = one.by_system(by="weight")
+    assert weights.loc["DMN", "VIS"] == pytest.approx(one.edge_weights[own].mean(), rel=1e-5)
+
+
+def test_groups_are_compared_by_contributions_towards_one_class() -> None:
+    ex = told(20)
+    table = ex.compare(slice(10))
+    values = ex.aligned_contributions("patient").contributions
+    row = table.iloc[0]
+    at = [*ex.graphs.node_names].index(row["source"]), [*ex.graphs.node_names].index(row["target"])
+    edge = np.flatnonzero((ex.graphs.edges(0) == at).all(1))[0]
+    assert row["contribution"] == pytest.approx(values[:10, edge].mean(), rel=1e-4)
+    assert row["other"] == pytest.approx(values[10:, edge].mean(), rel=1e-4)
+    assert table.columns.tolist()[2:6] == ["contribution", "role", "deviation", "direction"]
+    np.testing.assert_allclose(ex.compare(slice(10), target="control")["t"], -table["t"], rtol=1e-6)
+    by_weight = ex.compare(slice(10), by="weight")
+    assert by_weight.columns.tolist()[:2] == ["source", "target"] and "contribution" not in by_weight
+
+
+def test_one_graph_against_its_group_counts_towards_its_own_class() -> None:
+    ex = told(20)
+    table = ex.against_group(3)
+    assert ex.explained[3] == "patient"
+    expected = np.sort(np.abs(ex.edge_contributions[3]))[::-1]
+    np.testing.assert_allclose(np.abs(table["contribution"]), expected)
+    values = ex.aligned_contributions("patient").contributions
+    others = np.delete(values, 3, 0)
+    z = (values[3] - others.mean(0)) / others.std(0, ddof=1)
+    order = np.argsort(-np.abs(values[3]), kind="stable")
+    np.testing.assert_allclose(table["z"], z[order], rtol=1e-4)
+
+
+def test_contributions_that_are_the_same_for_everyone_are_no_finding() -> None:
+    ex = told(20)
+    assert ex.edge_contributions is not None
+    rng = np.random.default_rng(1)
+    flat = [ex.edge_contributions[0] + rng.normal(0, 1e-6, 10) for _ in range(20)]
+    same = Explanations(
+        ex.graphs,
+        ex.edge_weights,
+        edge_contributions=flat,
+        base=np.zeros(20),
+        explained=np.full(20, "patient"),
+    )
+    table = same.compare(slice(10))
+    assert (table["p"] == 1).all() and set(table["note"]) == {"no difference between graphs"}
+    assert same.against_group(0)["z"].isna().all()
+
+
+def test_pyg_gets_contributions_on_both_directions() -> None:
+    ex = told(2)
+    for theirs, ours in zip(ex.to_pyg(), ex, strict=True):
+        assert theirs.validate(raise_on_error=True)
+        source, target = theirs.edge_index.numpy()
+        np.testing.assert_array_equal(theirs.edge_contributions.numpy(), ours.contributions[source, target])
+        assert theirs.base.item() == pytest.approx(ours.base)
+
+
+def test_contributions_that_do_not_fit_are_refused(ragged: Explanations, cohort: Explanations) -> None:
+    graphs, weights, given = ragged.graphs, ragged.edge_weights, [[0.1] * 3, [-0.1] * 2, []]
+    build = functools.partial(Explanations, graphs, weights, ragged.predictions)
+    assert build(edge_contributions=given, base=[0.0] * 3).log_odds == pytest.approx([0.3, -0.2, 0])
+    with pytest.raises(ValueError, match="expected edge contributions for 3 graphs, got 2"):
+        build(edge_contributions=given[:2], base=[0.0] * 3)
+    with pytest.raises(ValueError, match=r"graph 1 has 2 edges, got contributions of shape \(1,\)"):
+        build(edge_contributions=[given[0], [1.0], []], base=[0.0] * 3)
+    with pytest.raises(ValueError, match="must be finite, those of graph 1"):
+        build(edge_contributions=[given[0], [1.0, np.nan], []], base=[0.0] * 3)
+    with pytest.raises(ValueError, match="need base beside them"):
+        build(edge_contributions=given)
+    with pytest.raises(ValueError, match="need explained or predictions"):
+        Explanations(graphs, weights, edge_contributions=given, base=[0.0] * 3)
+    with pytest.raises(ValueError, match="not aligned"):
+        build(reference=EdgeReference(np.zeros((4, 4)), np.ones((4, 4)), "a"))
+    with pytest.raises(ValueError, match=r"mean of reference must be of shape \(4, 4\)"):
+        Explanations(cohort.graphs, cohort.edge_weights, reference=EdgeReference(*np.ones((2, 3, 3)), "a"))
+    for ask in (lambda ex: ex.log_odds, lambda ex: ex[0].contributions, lambda ex: ex.top_edges(side="for")):
+        with pytest.raises(ValueError, match="weights alone, no contributions"):
+            ask(ragged)

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from torch_geometric.explain import characterization_score as pyg_characterisation
 
 from cignn import CohortClassifier, Explanations, GraphSet
+from cignn.estimators import make_estimator
 from cignn.evaluation import (
     agreement,
     agreement_table,
@@ -20,12 +21,15 @@ from cignn.evaluation import (
     fidelity,
     label_permutation_check,
     rank_correlation,
+    removal,
     removal_curve,
+    reversals,
     sparsity,
     stability,
     top_edge_masks,
     top_overlap,
 )
+from cignn.evaluation.removal import edge_ranks
 
 
 def paths(n_graphs: int = 1, edges: int = 10, aligned: bool = False, **kwargs: object) -> GraphSet:
@@ -153,6 +157,94 @@ def test_removal_falls_with_the_edges_that_matter() -> None:
     np.testing.assert_allclose(wrong.accuracy, 1 - curve.accuracy)
     with pytest.raises(ValueError, match=r"does not know: \['none'\]"):
         removal_curve(model, explanations, y=np.array(["none"] * 40))
+
+
+def supported(n: int = 2) -> Explanations:
+    """Paths whose weights mislead; the first two of the edges that count speak for "many", two against it."""
+    contributions = np.array([3.0, 2.0, -4.0, -1.0, 0, 0, 0, 0, 0, 0])
+    return Explanations(
+        paths(n),
+        [FALLING[0][::-1]] * n,
+        np.full(n, "many"),
+        edge_contributions=[contributions] * n,
+        base=np.zeros(n),
+    )
+
+
+def test_removal_takes_what_speaks_for_the_class_first() -> None:
+    model, explanations = CountsEdges(), supported()
+    found = removal(model, explanations, shares=[0, 0.1, 2, 1.0], n_random=20)
+    np.testing.assert_allclose(found.top[:, 0], [0.75, 0.65, 0.55, 0.35])
+    np.testing.assert_allclose(found.top[:, 0], found.top[:, 1])
+    np.testing.assert_allclose(found.random[[0, -1]], [[0.75] * 2, [0.35] * 2])
+    assert (found.random[2] > found.top[2]).all()
+    against = edge_ranks(explanations, "contribution", "against")[:10]
+    assert np.argsort(against)[:2].tolist() == [2, 3]
+    assert np.argsort(edge_ranks(explanations, "contribution")[:10])[:3].tolist() == [2, 0, 1]
+    by_weight = removal(model, explanations, shares=[3], by="weight", n_random=1)
+    np.testing.assert_allclose(by_weight.top, 0.75)  # the weights name the path's end
+    few = Explanations(
+        explanations.graphs, explanations.edge_weights, explanations.predictions,
+        edge_contributions=explanations.edge_contributions, base=[0, 0], explained=np.array(["few"] * 2),
+    )  # fmt: skip
+    np.testing.assert_allclose(removal(model, few, shares=[2]).top, 1 - 0.55)
+    again = removal(model, explanations, shares=[0.3], random_state=3)
+    np.testing.assert_array_equal(again.random, removal(model, explanations, [0.3], random_state=3).random)
+
+
+def test_reversals_count_decisions_that_change() -> None:
+    model, explanations = CountsEdges(needed=3), supported(4)
+    first = np.arange(10)[::-1]
+    table = reversals(model, explanations, {"first": [first, first, -first, -first]}, share=2).set_index(
+        "ranking"
+    )
+    assert table.index.tolist() == ["contribution", "weight", "first", "random"]
+    assert table.loc["contribution", "reversed"] == 1 and table.loc["weight", "reversed"] == 0
+    assert table.loc["first", "reversed"] == 0.5 and table.loc["first", "lost"] == pytest.approx(0.1)
+    assert reversals(model, explanations, share=0.0)["reversed"].max() == 0
+    alone = Explanations(explanations.graphs, explanations.edge_weights)
+    assert reversals(model, alone, share=1)["ranking"].tolist() == ["weight", "random"]
+    with pytest.raises(ValueError, match="weights alone, no contributions"):
+        removal(model, alone, by="contribution")
+    with pytest.raises(ValueError, match=r"share must lie in \[0, 1\], got 1.5"):
+        removal(model, explanations, shares=[1.5])
+
+
+def test_metrics_rank_by_weight_unless_contributions_are_asked_for() -> None:
+    model, explanations = CountsEdges(), supported()
+    assert fidelity(model, explanations, 0.2).plus == pytest.approx(0)
+    assert fidelity(model, explanations, 0.2, by="contribution", side="for").plus == pytest.approx(0.2)
+    kept = explanation_accuracy(model, explanations, [0.2, 1.0], by="contribution")
+    assert kept.accuracy[0] == 1 and explanation_accuracy(model, explanations, [0.2, 1.0]).accuracy[0] == 0
+    curve = removal_curve(model, explanations, [0.2], by="contribution", side="for", n_random=1)
+    assert curve.probability[0] == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize("model", ["linear-svm", "lasso"])
+def test_a_removed_connection_is_no_evidence_for_a_model_of_numbers(model: str) -> None:
+    rng = np.random.default_rng(0)
+    adj = np.triu(rng.normal(3, 1, (40, 4, 4)), 1)
+    adj[:20, 0, 1] += 2
+    graphs = GraphSet.from_arrays(adj + adj.transpose(0, 2, 1), y=np.arange(40) // 20, aligned=True)
+    fitted = make_estimator(model, random_state=0).fit(graphs)
+    gone = [rng.random(6) < 0.5 for _ in range(40)]
+    scale = fitted.pipeline_["scale"]
+    with_all = scale.transform(fitted.pipeline_["vectors"].transform(graphs))
+    without = scale.transform(fitted.pipeline_["vectors"].transform(fitted.without_edges(graphs, gone)))
+    np.testing.assert_allclose(without, np.where(gone, 0, with_all), atol=1e-5)
+
+
+def test_a_removed_connection_is_no_evidence_for_ci_gnn_on_brains() -> None:
+    rng = np.random.default_rng(0)
+    adj = np.triu(rng.normal(3, 1, (40, 5, 5)), 1)
+    adj[:20, 0, 1] += 2
+    graphs = GraphSet.from_arrays(adj + adj.transpose(0, 2, 1), y=np.arange(40) // 20, aligned=True)
+    model = make_estimator("ci-gnn", epochs=2, n_estimators=1, random_state=0).fit(graphs)
+    bare = model.predict_proba(model.without_edges(graphs, [np.ones(10, bool)] * 40))
+    np.testing.assert_allclose(bare, bare[:1].repeat(40, 0), atol=1e-6)  # all that is left is the prior
+    usual = np.repeat(graphs.edge_statistics().centre[None], 2, 0)
+    at_mean = model.predict_proba(GraphSet.from_arrays(usual, aligned=True))
+    np.testing.assert_allclose(bare[:2], at_mean, atol=0.01)
 
 
 # -------------------------------------------------------------------- fidelity

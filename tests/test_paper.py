@@ -16,7 +16,7 @@ import torch
 
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import ESTIMATORS, make_estimator
-from cignn.evaluation.faithfulness import top_edge_masks
+from cignn.evaluation.removal import top_edge_masks
 from cignn.explainers import EXPLAINERS, make_explainer
 from cignn.paper import load_spec, names, reproduce
 from cignn.paper import measure as measuring

@@ -15,7 +15,7 @@ import pytest
 from cignn import Cohort, Explanations, GraphSet
 from cignn._checks import DataError, choice, jobs, number, shown, whole, widths
 from cignn._random import as_random_state
-from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, RoiSeries
+from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, Deconfound, RoiSeries
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import make_estimator, stacks
 from cignn.estimators.registry import ESTIMATORS
@@ -96,6 +96,7 @@ STEPS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "Connectivity": (Connectivity, ("covariance_estimator", "verbose")),
     "ConnectomeGraphs": (ConnectomeGraphs, ()),
     "ComBat": (ComBat, ()),
+    "Deconfound": (Deconfound, ("control",)),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -114,16 +116,13 @@ def test_aal_names_for_116_rois() -> None:
     assert made.roi_names[0] == "Precentral_L" and made.atlas.coordinates.shape == (116, 3)
 
 
-def planted_and_plain(where: str, **options: object) -> tuple[Cohort, Cohort]:
-    """The same cohort of 60 subjects and 30 ROIs with planted edges of ± 0.2, and without."""
+def planted_and_plain(where: str, effect: float = 0.2, **options: Any) -> tuple[Cohort, Cohort]:
+    """60 subjects and 30 ROIs, matrices, with planted edges and the same ones without."""
     if where == "simulated":
-        made = [
-            make_cohort(60, 30, n_edges=6, effect=e, data="matrices", random_state=3, **options)
-            for e in (0.2, 0)
-        ]
-        return made[0], made[1]
+        size = {"n_subjects": 60, "n_rois": 30, "n_edges": 6, "data": "matrices", "random_state": 3}
+        return make_cohort(effect=effect, **size, **options), make_cohort(effect=0, **size, **options)
     base = make_cohort(60, 30, n_edges=0, data="matrices", random_state=3)
-    return plant_edges(base, 6, 0.2, random_state=3, **options), base
+    return plant_edges(base, 6, effect, random_state=3, **options), base
 
 
 WHERE = pytest.mark.parametrize("where", ["simulated", "planted"])
@@ -163,6 +162,61 @@ def test_a_cohort_remembers_who_carries_what(where: str) -> None:
     np.testing.assert_array_equal(made.carries[:, 0] != 0, carriers)
     assert carriers.sum() == 12 and (made.y[carriers] == 1).all()
     assert not made.subject_truth(int(np.flatnonzero(~carriers)[0])).any()
+
+
+def partial(correlation: np.ndarray, shrinkage: float) -> np.ndarray:
+    """(R, R) partial correlations in Fisher z."""
+    shrunk = (1 - shrinkage) * correlation.astype(float)
+    np.fill_diagonal(shrunk, 1)
+    precision = np.linalg.inv(shrunk)
+    scale = np.sqrt(np.diag(precision))
+    return np.arctanh(-precision / scale / scale[:, None] * (1 - np.eye(len(scale))))
+
+
+@WHERE
+@pytest.mark.parametrize("either", [False, True])
+def test_partial_correlations_differ_at_direct_edges_alone(where: str, either: bool) -> None:
+    made, plain = planted_and_plain(where, direct=True, effect=0.01, either_direction=either)
+    change = np.stack(
+        [partial(a, 0.1) - partial(b, 0.1) for a, b in zip(made.matrices, plain.matrices, strict=True)]
+    )
+    carriers = made.carries[:, 0] != 0
+    assert np.abs(change[~carriers]).max() < 1e-4 and np.abs(change[:, ~made.edge_truth]).max() < 1e-4
+    np.testing.assert_allclose(np.abs(change[carriers][:, made.edge_truth]), 0.01, atol=1e-4)
+    followed = np.abs(made.matrices - plain.matrices)[carriers].mean(0)
+    assert (followed[~made.edge_truth & ~np.eye(30, dtype=bool)] > 0).all(), "correlations follow"
+    assert not (made.induced_truth & made.edge_truth).any() and not made.induced_truth.diagonal().any()
+    if made.induced_truth.any():
+        others = ~(made.induced_truth | made.edge_truth | np.eye(30, dtype=bool))
+        assert followed[made.induced_truth].mean() > followed[others].mean()
+
+
+def test_direct_effects_that_are_too_large_stay_possible() -> None:
+    made = make_cohort(20, 30, n_edges=10, effect=2.0, direct=True, random_state=0)
+    matrices = make_cohort(
+        20, 30, n_edges=10, effect=2.0, direct=True, data="matrices", random_state=0
+    ).matrices
+    assert np.isfinite(fisher_z(made)).all() and made.induced_truth.any()
+    assert np.isfinite(matrices).all() and np.abs(matrices).max() <= 1 + 1e-6
+
+
+def test_direct_planting_needs_correlations_of_series() -> None:
+    odd = np.full((4, 6, 6), -0.9) + 1.9 * np.eye(6)
+    with pytest.raises(ValueError, match="direct=True needs matrices that are correlations of series"):
+        plant_edges(Cohort(matrices=odd), 2, direct=True, random_state=0)
+
+
+def test_sites_that_go_along_with_the_label_in_given_matrices() -> None:
+    made, plain = planted_and_plain(
+        "planted", site_effect=0.5, n_site_edges=8, n_sites=2, confounded=0.9, subtypes=2
+    )
+    first, of_site = made.sites == "site-1", truth(made, "site_truth")
+    assert first[made.y == 1].mean() == 0.9 and first[made.y == 0].mean() == pytest.approx(0.1)
+    assert of_site.sum() == 8 and truth(made).sum() == 12 and not (of_site & truth(made)).any()
+    shift = fisher_z(made) - fisher_z(plain)
+    np.testing.assert_allclose(np.abs(shift[first] - shift[~first][0])[:, of_site], 0.5, atol=1e-3)
+    dealt, _ = planted_and_plain("planted", confounded=0.5, n_sites=4)
+    assert set(dealt.sites) == {"site-1", "site-2", "site-3", "site-4"} and dealt.site_truth is None
 
 
 @pytest.mark.parametrize("fisher", [False, True])

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cignn import CIGNNClassifier, Cohort, GraphSet
 from cignn._arrays import digest, upper_triangle
-from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, RoiSeries
+from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, Deconfound, RoiSeries
 from cignn.estimators import GNNClassifier, GraphVectors, ShallowGraphClassifier
 
 pytestmark = pytest.mark.medium
@@ -106,6 +106,10 @@ class ComBatOfRows(OfSubjects, ComBat):
     pass
 
 
+class DeconfoundOfRows(OfSubjects, Deconfound):
+    pass
+
+
 class GraphsOfRows(OfSubjects, ConnectomeGraphs):
     pass
 
@@ -164,6 +168,7 @@ TRANSFORMERS: dict[str, BaseEstimator] = {
     "Connectivity": ConnectivityOfRows(),
     "Connectivity, tangent": ConnectivityOfRows("tangent"),
     "ComBat": ComBatOfRows(()),
+    "Deconfound": DeconfoundOfRows(("site",), unseen="pass"),
     "ConnectomeGraphs": GraphsOfRows(),
 }
 EXPECTED_OF_COMBAT = {
@@ -181,7 +186,7 @@ def test_transformers(name: str) -> None:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize(
     "transformer",
-    [GraphVectors(), Connectivity(), ComBat(), ConnectomeGraphs(), RoiSeries("atlas.nii")],
+    [GraphVectors(), Connectivity(), ComBat(), Deconfound(), ConnectomeGraphs(), RoiSeries("atlas.nii")],
     ids=lambda one: type(one).__name__,
 )
 def test_tags_of_transformers_do_not_claim_arrays(transformer: BaseEstimator) -> None:

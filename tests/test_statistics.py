@@ -31,7 +31,7 @@ from cignn.evaluation import (
     site_table,
     summary,
 )
-from cignn.evaluation.explanation import _permuted
+from cignn.evaluation.explanation import permuted_labels
 from cignn.evaluation.statistics import holm
 
 
@@ -334,11 +334,11 @@ def test_labels_are_permuted_over_subjects_not_scans() -> None:
 def test_a_model_on_permuted_labels_sees_one_label_per_subject() -> None:
     subjects = np.repeat([f"sub-{i}" for i in range(20)], 2)
     labels = np.repeat(np.arange(20) % 2, 2)
-    shuffled = _permuted(labels, subjects, np.random.RandomState(0))
+    shuffled = permuted_labels(labels, subjects, np.random.RandomState(0))
     by_subject = shuffled.reshape(20, 2)
     assert (by_subject[:, 0] == by_subject[:, 1]).all() and shuffled.sum() == labels.sum()
     assert (shuffled != labels).any()
-    alone = _permuted(labels, None, np.random.RandomState(0)).reshape(20, 2)
+    alone = permuted_labels(labels, None, np.random.RandomState(0)).reshape(20, 2)
     assert (alone[:, 0] != alone[:, 1]).any()
 
 

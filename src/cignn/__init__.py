@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cignn.datasets import Cohort, load_cohort
     from cignn.estimators import CIGNNClassifier, CIGNNSettings, CohortClassifier, load_model, save_model
-    from cignn.explanations import Explanations
+    from cignn.explanations import Explanations, GroupExplanation
     from cignn.graphs import GraphSet
 
 __version__ = "0.1.0"
@@ -23,6 +23,7 @@ __all__ = [
     "CohortClassifier",
     "Explanations",
     "GraphSet",
+    "GroupExplanation",
     "load_cohort",
     "load_model",
     "save_model",
@@ -36,6 +37,7 @@ _PLACES = {
     "CohortClassifier": "estimators",
     "Explanations": "explanations",
     "GraphSet": "graphs",
+    "GroupExplanation": "explanations",
     "load_cohort": "datasets",
     "load_model": "estimators",
     "save_model": "estimators",

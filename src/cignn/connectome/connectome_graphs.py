@@ -116,7 +116,8 @@ class ConnectomeGraphs(CohortTransformer):
         Returns
         -------
         GraphSet
-            One aligned graph per subject, with labels, sites as groups, subjects and covariates as meta.
+            One aligned graph per subject, with labels, sites as groups, subjects and covariates as meta, and
+            who carries which planted edges where that is known.
         """
         self._check(X)
         check_rois(X, getattr(self, "n_rois_", X.n_rois))
@@ -134,6 +135,7 @@ class ConnectomeGraphs(CohortTransformer):
             meta={
                 "subject": X.subjects,
                 **{str(name): X.covariates[name].to_numpy() for name in X.covariates},
+                **_carriers(X),
             },
             node_meta={name: column for name, column in node_meta.items() if column is not None},
         )
@@ -195,6 +197,14 @@ class ConnectomeGraphs(CohortTransformer):
         if isinstance(X.matrices, MappedArray):
             return X.matrices.with_step(zero_diagonal)
         return zero_diagonal(np.array(X.matrices))
+
+
+def _carriers(X: Cohort) -> dict[str, np.ndarray]:
+    """Return who carries each set of planted edges, (n,) each."""
+    if X.carries is None:
+        return {}
+    names = [f"carries {i + 1}" for i in range(X.carries.shape[1])] if X.carries.shape[1] > 1 else ["carries"]
+    return dict(zip(names, X.carries.T, strict=True))
 
 
 def strongest(strength: np.ndarray, density: float) -> np.ndarray:

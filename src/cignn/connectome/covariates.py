@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,10 @@ from cignn._checks import DataError, Option, name_some
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_repairs import take_rois
+from cignn.datasets.labels import without_site
+from cignn.datasets.participants import NUMBERS, known_column, numbers
 
+PUBLIC = {"motion": "mean_fd"}  # name in lists of covariates → column
 NON_FINITE = Option(
     "non_finite", ("drop_subject", "zero"), "repair or drop the subject with {}", "check_cohort"
 )
@@ -113,6 +117,46 @@ def with_rois(X: Cohort, roi_names: list[str], atlas: Atlas | None) -> Cohort:
     if X.roi_names == roi_names and (atlas is None or X.atlas is not None):
         return X
     return X._with(roi_names=roi_names, atlas=atlas if X.atlas is None else X.atlas)
+
+
+def find_covariate(X: Cohort, name: str) -> pd.Series | None:
+    """(n,) a covariate by its public name, NaN where it is missing; None where the cohort has no such.
+
+    "motion" is mean_fd, "site" the cohort's sites; other spellings that tables use (AGE_AT_SCAN) are known.
+    """
+    if name == "site" and X.sites is not None:
+        words = pd.Series(X.sites).astype(str)
+        return words.mask(without_site(X.sites, len(X)))
+    column = _column_of(X.covariates, name)
+    if column is None:
+        return None
+    values = X.covariates[column]
+    name = PUBLIC.get(name, name)
+    return numbers(values, name, X.subjects, "the cohort") if name in NUMBERS else values
+
+
+def _column_of(table: pd.DataFrame, name: str) -> str | None:
+    if name in table:
+        return name
+    words = table[[column for column in table if isinstance(column, str)]]
+    return known_column(words, PUBLIC.get(name, name))
+
+
+def known_covariates(X: Cohort, names: Sequence[str]) -> list[str]:
+    """Return the names, each once, or raise for those that the cohort does not have."""
+    names = list(dict.fromkeys(names))
+    absent = [name for name in names if find_covariate(X, name) is None]
+    if absent:
+        have = [*map(str, X.covariates.columns), *([] if X.sites is None else ["site"])]
+        said = [f"{name} ({PUBLIC[name]})" if name in PUBLIC else name for name in absent]
+        others = Option("covariates", advice="name others in {}", step="Deconfound")
+        raise DataError(
+            f"the cohort has no covariate {name_some(said)}; it has {', '.join(have) or 'none'}",
+            values=absent,
+            options=[others],
+            remedy="add it",
+        )
+    return names
 
 
 class CovariateColumn(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from cignn.connectome.combat import ComBat
 from cignn.connectome.connectivity import _NILEARN, Connectivity
 from cignn.connectome.connectome_graphs import ConnectomeGraphs
 from cignn.connectome.covariates import CovariateColumn
+from cignn.connectome.deconfound import Deconfound, Square
 from cignn.datasets.atlas import Atlas
 
 
@@ -23,10 +24,14 @@ def make_connectome_pipeline(
     *,
     connectivity: str | Connectivity = "correlation",
     combat: bool | ComBat = False,
+    deconfound: Sequence[str] | Deconfound | None = None,
     density: float | None = None,
     graphs: ConnectomeGraphs | None = None,
 ) -> Pipeline:
-    """Make a pipeline that computes connectivity, harmonises sites, makes graphs and classifies them.
+    """Make a pipeline from a cohort to a classifier of its connectivity graphs.
+
+    It computes connectivity, harmonises sites, takes out nuisance covariates, makes graphs and classifies
+    them.
 
     Every step is fitted by ``fit``, so cross-validation fits it on the training subjects only. A cohort that
     holds connectivity matrices passes through ``Connectivity()`` unchanged.
@@ -39,6 +44,9 @@ def make_connectome_pipeline(
         Kind of connectivity, or the step itself.
     combat : bool or ComBat, default=False
         Whether to remove site effects with ComBat. True stands for ``ComBat()``.
+    deconfound : sequence of str or Deconfound, default=None
+        Covariates to regress out of every connection, for instance ``("age", "sex", "motion")``, or the step
+        itself. None regresses nothing out.
     density : float, default=None
         Share of the strongest connections of each subject that become edges, in (0, 1]. None keeps all.
     graphs : ConnectomeGraphs, default=None
@@ -47,7 +55,8 @@ def make_connectome_pipeline(
     Returns
     -------
     Pipeline
-        Its steps are named "connectivity", "combat" (where there is one), "graphs" and "classifier".
+        Its steps are named "connectivity", "combat" and "deconfound" (where they are asked for), "graphs" and
+        "classifier".
 
     Examples
     --------
@@ -70,17 +79,31 @@ def make_connectome_pipeline(
     steps: list[tuple[str, Any]] = [("connectivity", connectivity)]
     if combat:
         steps.append(("combat", combat if isinstance(combat, ComBat) else ComBat()))
+    if deconfound is not None:
+        steps.append(
+            ("deconfound", deconfound if isinstance(deconfound, Deconfound) else Deconfound(deconfound))
+        )
+        if combat and "site" in steps[-1][1].covariates:
+            warnings.warn(
+                "ComBat and Deconfound both take out the site; one of them is enough.", stacklevel=2
+            )
     steps.append(("graphs", ConnectomeGraphs(density) if graphs is None else graphs))
     if classifier is not None:
         steps.append(("classifier", classifier))
     return Pipeline(steps)
 
 
-STEPS: dict[str, Any] = {"Connectivity": Connectivity, "ComBat": ComBat, "ConnectomeGraphs": ConnectomeGraphs}
-NAMES = {Connectivity: "connectivity", ComBat: "combat", ConnectomeGraphs: "graphs"}
+NAMES: dict[Any, str] = {
+    Connectivity: "connectivity",
+    ComBat: "combat",
+    Deconfound: "deconfound",
+    ConnectomeGraphs: "graphs",
+}
+STEPS: dict[str, Any] = {step.__name__: step for step in NAMES}
 RUNNING = ("n_jobs", "verbose")  # parameters that say how a step runs, not what it does
 COVARIANCES = ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance")
 _COMBAT = ("grand_mean_", "effects_", "scale_", "shift_", "spread_")
+_DECONFOUND = ("mean_", "effects_", "scale_")
 
 
 def saved_steps(steps: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
@@ -123,7 +146,7 @@ class StepState(NamedTuple):
 
 
 def state_of(step: Any) -> StepState:
-    """Take a fitted `Connectivity`, `ComBat` or `ConnectomeGraphs` apart."""
+    """Take a fitted step of a pipeline apart."""
     name = type(step).__name__
     if STEPS.get(name) is not type(step):
         raise TypeError(f"{name} cannot be saved; steps that can are {', '.join(STEPS)}.")
@@ -143,11 +166,14 @@ def state_of(step: Any) -> StepState:
         params["covariates"] = list(step.covariates)
         facts["sites"] = step.sites_.tolist()
         facts["sites_dtype"] = step.sites_.dtype.str
-        facts["columns"] = [
-            {"name": c.name, "levels": _plain(c.levels), "mean": c.mean.tolist(), "std": c.std}
-            for c in step.columns_
-        ]
+        facts["columns"] = _plain_columns(step.columns_)
         arrays = {key: getattr(step, key) for key in _COMBAT}
+    elif isinstance(step, Deconfound):
+        params["covariates"] = list(step.covariates)
+        params["control"] = None if step.control is None else _plain([step.control])[0]
+        facts["columns"] = _plain_columns(step.columns_)
+        facts["squares"] = [None if square is None else list(square) for square in step.squares_]
+        arrays = {key: getattr(step, key) for key in _DECONFOUND}
     return StepState(name, params, facts, {key: np.ascontiguousarray(a) for key, a in arrays.items()})
 
 
@@ -171,11 +197,15 @@ def step_from(state: StepState, n_rois: int) -> Any:
             raise ValueError(f"{len(step.roi_names_)} names for {n_rois} regions")
     elif isinstance(step, ComBat):
         step.sites_ = np.array(facts["sites"], dtype=facts["sites_dtype"])
-        step.columns_ = [
-            CovariateColumn(c["name"], c["levels"], np.array(c["mean"]), float(c["std"]))
-            for c in facts["columns"]
-        ]
+        step.columns_ = _columns(facts["columns"])
         for key in _COMBAT:
+            setattr(step, key, arrays[key])
+    elif isinstance(step, Deconfound):
+        step.columns_ = _columns(facts["columns"])
+        step.squares_ = [
+            None if square is None else Square(*map(float, square)) for square in facts["squares"]
+        ]
+        for key in _DECONFOUND:
             setattr(step, key, arrays[key])
     return step
 
@@ -186,14 +216,24 @@ def _check_arrays(state: StepState, n_rois: int) -> None:
     wanted: dict[str, tuple[int, ...]] = {}
     if state.step == "Connectivity" and state.facts["measured"] and state.params["kind"] == "tangent":
         wanted = {"mean": (n_rois, n_rois), "whitening": (n_rois, n_rois)}
-    elif state.step == "ComBat":
-        sites = len(state.facts["sites"])
+    elif state.step in ("ComBat", "Deconfound"):
         columns = state.facts["columns"]  # a number that never varied has no effect
-        if [column["name"] for column in columns] != list(state.params["covariates"]):
+        if [column["name"] for column in columns] != list(dict.fromkeys(state.params["covariates"])):
             raise ValueError("its columns are not those of its covariates")
         effects = sum(len(c["mean"]) for c in columns if c["levels"] is not None or c["std"])
-        wanted = {"grand_mean_": (pairs,), "scale_": (pairs,), "effects_": (effects, pairs)}
-        wanted |= {"shift_": (sites, pairs), "spread_": (sites, pairs)}
+        wanted = {"scale_": (pairs,)}
+        if state.step == "ComBat":
+            sites = len(state.facts["sites"])
+            wanted |= {"grand_mean_": (pairs,), "shift_": (sites, pairs), "spread_": (sites, pairs)}
+        else:
+            squares = state.facts["squares"]
+            if [square is not None for square in squares] != [
+                c["levels"] is None and c["std"] > 0 for c in columns
+            ]:
+                raise ValueError("its squares are not those of its covariates")
+            effects += sum(square is not None for square in squares)
+            wanted |= {"mean_": (pairs,)}
+        wanted |= {"effects_": (effects, pairs)}
     shapes = {name: array.shape for name, array in state.arrays.items()}
     if shapes != wanted:
         raise ValueError(f"arrays of {state.step} are {shapes}, not {wanted}")
@@ -234,5 +274,19 @@ def _covariance(saved: dict[str, Any] | None) -> Any:
     return getattr(covariance, saved["name"])(**saved["params"])
 
 
-def _plain(levels: list | None) -> list | None:
-    return None if levels is None else [v.item() if isinstance(v, np.generic) else v for v in levels]
+def _plain_columns(columns: list[CovariateColumn]) -> list[dict[str, Any]]:
+    """Return coded covariates as plain data."""
+    levels = [None if c.levels is None else _plain(c.levels) for c in columns]
+    return [
+        {"name": c.name, "levels": known, "mean": c.mean.tolist(), "std": c.std}
+        for c, known in zip(columns, levels, strict=True)
+    ]
+
+
+def _columns(plain: list[dict[str, Any]]) -> list[CovariateColumn]:
+    """Return the coded covariates that `_plain_columns` took apart."""
+    return [CovariateColumn(c["name"], c["levels"], np.array(c["mean"]), float(c["std"])) for c in plain]
+
+
+def _plain(values: list) -> list:
+    return [v.item() if isinstance(v, np.generic) else v for v in values]

@@ -13,16 +13,17 @@ from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.planting import (
+    SHRINKAGE,
+    Plan,
     assign_sites,
-    check_carriers,
+    check_planting,
     draw_carriers,
+    draw_offsets,
     ranks_within,
-    shift,
     shifts_of,
-    truths,
+    site_names,
 )
 from cignn.datasets.series import SeriesStack
-from cignn.datasets.truth import as_matrix
 
 DATA = ("series", "matrices")
 _NETWORKS = 9
@@ -47,6 +48,7 @@ def make_cohort(
     affected: float = 1.0,
     subtypes: int = 1,
     either_direction: bool = False,
+    direct: bool = False,
     n_sites: int = 3,
     site_effect: float = 0.0,
     n_site_edges: int = 40,
@@ -81,6 +83,11 @@ def make_cohort(
     either_direction : bool, default=False
         Whether a patient's set moves up or down as one: in half of its carriers as drawn, in the others the
         other way, so that no mean differs between the classes.
+    direct : bool, default=False
+        Whether partial correlations move instead of correlations, so that other correlations follow. Only
+        the planted edges are true; those that follow by at least half as much are in ``induced_truth``. An
+        effect that would make a subject's matrix nearly singular is smaller there. With ``data="matrices"``
+        the partial correlations are those of the matrix shrunk by a tenth towards no correlation.
     n_sites : int, default=3
         Number of sites, equally frequent unless ``confounded``.
     site_effect : float, default=0.0
@@ -114,21 +121,22 @@ def make_cohort(
     >>> make_cohort(20, n_rois=10, n_edges=4, data="matrices", random_state=0)
     Cohort(20 subjects, 10 ROIs, matrices, labels 0: 10, 1: 10, 3 sites)
     """
-    check_carriers(affected, subtypes)
-    _check(n_subjects, n_rois, n_edges, n_site_edges if site_effect else 0, n_sites, data, lengths)
+    n_site_edges = n_site_edges if site_effect else 0
+    check_planting(affected, subtypes, n_sites, n_site_edges)
+    _check(n_subjects, n_rois, n_edges, data, lengths)
     rng = as_generator(random_state)
     brain = _brain(n_rois, rng)
     y = rng.permutation(np.arange(n_subjects) % 2)
     sites = assign_sites(y, n_sites, confounded, rng)
-    planted, of_site = _choose_edges(brain, subtypes * n_edges, n_site_edges if site_effect else 0, rng)
+    n_planted = subtypes * n_edges
+    edges = _choose_edges(brain, n_planted, n_site_edges, rng)
 
-    signs = rng.choice([-1.0, 1.0], len(planted))
+    effects = rng.choice([-1.0, 1.0], n_planted) * effect
     ill = (y == 1) & (ranks_within(y, rng) < affected)
     carries = draw_carriers(ill, subtypes, either_direction, rng)
-    levels = np.linspace(-0.5, 0.5, n_sites) if n_sites > 1 else np.zeros(1)
-    offsets = rng.permuted(np.tile(levels, (len(of_site), 1)), axis=1).T * site_effect  # (sites, edges)
-    shifts = np.concatenate([shifts_of(carries, signs * effect), offsets[sites]], axis=1)
-    edges = np.concatenate([planted, of_site])
+    offsets = draw_offsets(n_site_edges, n_sites, site_effect, rng)[sites]
+    plan = Plan(edges, np.concatenate([shifts_of(carries, effects), offsets], 1), carries, n_planted, direct)
+    changes = np.zeros((subtypes, n_rois, n_rois))
 
     table = _covariates(n_subjects, rng)
     n_frames = rng.integers(lengths[0], lengths[1] + 1, n_subjects)
@@ -137,25 +145,18 @@ def make_cohort(
     for i, series in enumerate(stack):
         correlation = _subject_correlation(brain, rng)
         if data == "series":
-            shift(correlation, edges, shifts[i])
+            plan.move(correlation, i, changes)
         series[:] = _draw_series(correlation, n_frames[i], rng)
         if motion:
             series += _jumps(n_frames[i], n_rois, motion * table["mean_fd"][i] / 0.2, rng)
 
-    rest = {
-        "y": y,
-        "sites": np.array([f"site-{site + 1}" for site in sites]),
-        "covariates": table,
-        "atlas": brain.atlas,
-        **truths(planted, carries, n_rois),
-        "site_truth": as_matrix(of_site, n_rois) if site_effect else None,
-    }
+    rest = {"y": y, "sites": site_names(sites), "covariates": table, "atlas": brain.atlas}
     if data == "series":
-        return Cohort(stack, **rest)
+        return Cohort(stack, **rest, **plan.truths(changes))
     matrices = np.stack([np.corrcoef(series, rowvar=False) for series in stack]).astype(np.float32)
-    for matrix, own in zip(matrices, shifts, strict=True):
-        shift(matrix, edges, own)
-    return Cohort(matrices=matrices, **rest)
+    for i, matrix in enumerate(matrices):
+        plan.move(matrix, i, changes, shrinkage=SHRINKAGE)
+    return Cohort(matrices=matrices, **rest, **plan.truths(changes))
 
 
 # ------------------------------------------------------------------------ the population
@@ -189,20 +190,18 @@ def _correlation(loadings: np.ndarray, unique: np.ndarray) -> np.ndarray:
     return covariance / scale / scale[:, None]
 
 
-def _choose_edges(
-    brain: _Brain, n_edges: int, n_site_edges: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """(n_edges, 2) planted and (n_site_edges, 2) site edges, no edge in both."""
+def _choose_edges(brain: _Brain, n_planted: int, n_site_edges: int, rng: np.random.Generator) -> np.ndarray:
+    """(e, 2) planted edges, then those with a site effect, no edge twice."""
     pairs = upper_pairs(len(brain.unique))
     population = np.arctanh(_correlation(brain.loadings, brain.unique)[tuple(pairs.T)])
     mild = pairs[np.abs(population) < _MILD]
-    if len(mild) < n_edges + n_site_edges:
+    total = n_planted + n_site_edges
+    if len(mild) < total:
         raise ValueError(
-            f"n_edges + n_site_edges must be at most {len(mild)} for {len(brain.unique)} ROIs, "
-            f"got {n_edges + n_site_edges}."
+            f"n_edges of all subtypes + n_site_edges must be at most {len(mild)} "
+            f"for {len(brain.unique)} ROIs, got {total}."
         )
-    chosen = rng.choice(mild, n_edges + n_site_edges, replace=False, shuffle=True)
-    return chosen[:n_edges], chosen[n_edges:]
+    return rng.choice(mild, total, replace=False, shuffle=True)
 
 
 # -------------------------------------------------------------------------- the subjects
@@ -248,8 +247,6 @@ def _check(
     n_subjects: int,
     n_rois: int,
     n_edges: int,
-    n_site_edges: int,
-    n_sites: int,
     data: str,
     lengths: tuple[int, int],
 ) -> None:
@@ -257,8 +254,6 @@ def _check(
         ("n_subjects", n_subjects, 2),
         ("n_rois", n_rois, 3),
         ("n_edges", n_edges, 0),
-        ("n_site_edges", n_site_edges, 0),
-        ("n_sites", n_sites, 1),
     ):
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}.")

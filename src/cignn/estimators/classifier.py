@@ -225,6 +225,24 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         self._check_is_fitted()
         return np.isin(X.with_features(self.feature_names_).fingerprints(), self.graphs_)
 
+    def without_edges(self, X: GraphSet, gone: Sequence[np.ndarray]) -> GraphSet:
+        """Return graphs in which some edges have no evidence for any class.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs.
+        gone : sequence of bool arrays of shape (e,)
+            One mask per graph, aligned with ``X.edges(i)``: the edges to remove.
+
+        Returns
+        -------
+        GraphSet
+            The graphs without these edges, which is no evidence for a network. For a model that reads
+            connections as numbers, their values are the means of the training graphs.
+        """
+        return X.with_edges([~np.asarray(mask, bool) for mask in gone])
+
     def _remember(self, graphs: GraphSet, labels: np.ndarray, *more: GraphSet) -> None:
         """Store the facts of the training graphs; more : other graphs that ``fit`` has seen."""
         self.n_features_in_ = graphs.n_features

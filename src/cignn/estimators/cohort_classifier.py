@@ -42,7 +42,7 @@ class CohortClassifier(Pipeline):
     Parameters
     ----------
     steps : list of (str, estimator)
-        `Connectivity`, optionally `ComBat`, `ConnectomeGraphs` and a classifier of graphs.
+        `Connectivity`, optionally `ComBat` and `Deconfound`, `ConnectomeGraphs` and a classifier of graphs.
     transform_input : list of str, default=None
         See ``sklearn.pipeline.Pipeline``.
     memory : str or object, default=None
@@ -81,7 +81,8 @@ class CohortClassifier(Pipeline):
         classifier : GraphClassifier, default=None
             Classifier of graphs. None stands for ``CIGNNClassifier()``.
         **steps : dict
-            Options of `make_connectome_pipeline`: ``connectivity``, ``combat``, ``density``, ``graphs``.
+            Options of `make_connectome_pipeline`: ``connectivity``, ``combat``, ``deconfound``,
+            ``density``, ``graphs``.
 
         Returns
         -------

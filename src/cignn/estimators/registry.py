@@ -114,7 +114,7 @@ def save_model(
     Parameters
     ----------
     model : GraphClassifier or Pipeline
-        A classifier of graphs, or `Connectivity`, `ComBat` and `ConnectomeGraphs` with one at their end.
+        A classifier of graphs, or the steps of `make_connectome_pipeline` with one at their end.
     path : str or Path
         The folder; made where it is missing.
     notes : mapping of str to str, default=None

@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, l1_min_c
 
+from cignn._arrays import symmetric
 from cignn._random import as_random_state
 from cignn.estimators.classifier import (
     GraphClassifier,
@@ -240,6 +241,30 @@ class ShallowGraphClassifier(GraphClassifier):
         if hasattr(pipeline, "predict_proba"):
             return pipeline.predict_proba(vectors)
         return softmax(self.settings_["temperature"] * _logits(pipeline.decision_function(vectors)), axis=1)
+
+    def without_edges(self, X: GraphSet, gone: Sequence[np.ndarray]) -> GraphSet:
+        """Return graphs in which some edges have no evidence for any class.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs of the same kind as those of `fit`.
+        gone : sequence of bool arrays of shape (e,)
+            One mask per graph, aligned with ``X.edges(i)``: the edges to remove.
+
+        Returns
+        -------
+        GraphSet
+            The graphs with the training mean at these connections, where connections are the features;
+            without these edges otherwise.
+        """
+        X = self._check_fitted(X)
+        if self.settings_["features"] != "connectivity":
+            return super().without_edges(X, gone)
+        mean = self.pipeline_["scale"].mean_
+        n = int(X.n_nodes[0]) if len(X) else 0
+        fill = symmetric(mean, np.zeros((n, n))) if n else np.zeros((0, 0))
+        return X.with_edges([~np.asarray(mask, bool) for mask in gone], fill)
 
     # ---------------------------------------------------------------- saving
 

@@ -1,6 +1,7 @@
 """How good a classifier and its explanations are."""
 
 from cignn.evaluation.audit import audit
+from cignn.evaluation.carriers import subject_score_table, subject_scores
 from cignn.evaluation.classification import (
     calibration_curve,
     classification_scores,
@@ -25,9 +26,10 @@ from cignn.evaluation.faithfulness import (
     fidelity,
     removal_curve,
     sparsity,
-    top_edge_masks,
 )
 from cignn.evaluation.probes import Audit, Finding
+from cignn.evaluation.removal import Removal, removal, reversals, top_edge_masks
+from cignn.evaluation.reproducibility import Reproducibility, reproducibility
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
 from cignn.evaluation.splits import Split
@@ -60,7 +62,9 @@ __all__ = [
     "KFold",
     "LeaveOneSiteOut",
     "PredefinedGroups",
+    "Removal",
     "RemovalCurve",
+    "Reproducibility",
     "Split",
     "Store",
     "TaskFailedWarning",
@@ -90,11 +94,16 @@ __all__ = [
     "positive_class",
     "precision_at_k",
     "rank_correlation",
+    "removal",
     "removal_curve",
+    "reproducibility",
+    "reversals",
     "score_table",
     "site_table",
     "sparsity",
     "stability",
+    "subject_score_table",
+    "subject_scores",
     "summary",
     "top_edge_masks",
     "top_overlap",

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from cignn._checks import whole
 from cignn._random import as_random_state
-from cignn.evaluation.faithfulness import edge_ranks
+from cignn.evaluation.removal import edge_ranks
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
@@ -85,17 +85,18 @@ def precision_at_k(explanations: Explanations, truth: Sequence[np.ndarray] | Non
     >>> precision_at_k(Explanations(triangle, [[0.9, 0.1, 0.5]]), [truth]).tolist()
     [0.5]
     """
-    out = []
-    for weights, labels in _edges_with_truth(explanations, truth):
-        k = int(labels.sum())
-        if k == 0:
-            out.append(np.nan)
-            continue
-        threshold = np.sort(weights)[-k]
-        above, tied = weights > threshold, weights == threshold
-        places = k - above.sum()
-        out.append((labels[above].sum() + places * labels[tied].mean()) / k)
-    return np.array(out)
+    return np.array([share_of_true(*edges) for edges in _edges_with_truth(explanations, truth)])
+
+
+def share_of_true(values: np.ndarray, truth: np.ndarray) -> float:
+    """Share of true edges among the k of the largest values (e,), k the number of true ones; NaN without."""
+    k = int(truth.sum())
+    if k == 0:
+        return np.nan
+    threshold = np.sort(values)[-k]
+    above, tied = values > threshold, values == threshold
+    places = k - above.sum()
+    return float((truth[above].sum() + places * truth[tied].mean()) / k)
 
 
 def _edges_with_truth(
@@ -362,14 +363,16 @@ def label_permutation_check(
     explained = graphs if explained is None else explained
     explainer = make_explainer("built-in") if explainer is None else explainer
     own = clone(explainer).fit(estimator, graphs).explain(explained)  # says first what does not fit
-    shuffled = _permuted(labels, graphs.meta.get("subject"), as_random_state(random_state))
+    shuffled = permuted_labels(labels, graphs.meta.get("subject"), as_random_state(random_state))
     blind = clone(estimator).fit(graphs, shuffled)
     permuted = clone(explainer).fit(blind, graphs).explain(explained)
     areas = [None, None] if explained.edge_truth is None else map(explanation_roc_auc, (own, permuted))
     return PermutationCheck(agreement(own, permuted, k), *areas)
 
 
-def _permuted(labels: np.ndarray, subjects: np.ndarray | None, random: np.random.RandomState) -> np.ndarray:
+def permuted_labels(
+    labels: np.ndarray, subjects: np.ndarray | None, random: np.random.RandomState
+) -> np.ndarray:
     """(g,) labels permuted over subjects: scans of one subject that share a label move together.
 
     Only subjects with as many scans of a label exchange theirs, so that the classes keep their sizes.

@@ -1,32 +1,34 @@
 """Explanations against the classifier they explain: does its decision depend on the top edges?
 
-Every function works with any fitted classifier that has ``predict_proba(GraphSet)``. Edges are kept or
-removed for real: nodes and their features stay.
+Every function works with any fitted classifier that has ``predict_proba(GraphSet)``. What removing an edge
+means is said in `cignn.evaluation.removal`: nodes and their features stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
-from cignn import _checks
 from cignn._checks import number
-from cignn._random import as_random_state
+from cignn.evaluation.removal import (
+    Classifier,
+    checked_share,
+    class_numbers,
+    edge_ranks,
+    first_edges,
+    graphs_without,
+    probabilities_of,
+    probabilities_without,
+    random_ranks,
+    some,
+    top_edge_masks,
+)
 from cignn.explanations import Explanations
-from cignn.graphs import GraphSet
 
 SHARES = tuple(round(0.1 * k, 1) for k in range(1, 11))  # the paper's μ
 OUTPUTS = ("probability", "label")
-
-
-class Classifier(Protocol):
-    """What the scores ask of a classifier."""
-
-    def predict_proba(self, X: GraphSet, /) -> np.ndarray:
-        """(g, classes) class probabilities."""
 
 
 class ExplanationCurve(NamedTuple):
@@ -94,76 +96,13 @@ class RemovalCurve(NamedTuple):
     random_probability: np.ndarray
 
 
-# ------------------------------------------------------------------ what is kept
-
-
-def top_edge_masks(explanations: Explanations, share: float) -> list[np.ndarray]:
-    """Mark the top edges of every graph by explanation weight.
-
-    Which of equally weighted edges are marked is decided by a fixed scramble of their node numbers: the same
-    in every run and whatever the other graphs are, and no favour to the nodes that come first.
-
-    Parameters
-    ----------
-    explanations : Explanations
-        The explained graphs.
-    share : float
-        Share of edges in [0, 1]; of e edges ⌈share · e⌉ are marked.
-
-    Returns
-    -------
-    list of bool arrays of shape (edges,)
-        One mask per graph, aligned with ``graphs.edges(i)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cignn.explanations import Explanations
-    >>> from cignn.evaluation import top_edge_masks
-    >>> from cignn.graphs import GraphSet
-    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
-    >>> top_edge_masks(Explanations(triangle, [[0.1, 0.9, 0.5]]), 0.5)[0].tolist()
-    [False, True, True]
-    """
-    return _first(explanations, edge_ranks(explanations), _checked_share(share))
-
-
-def edge_ranks(explanations: Explanations) -> np.ndarray:
-    """(all edges,) place of every edge in its graph, 0 for the top one, graph after graph."""
-    pairs = [explanations.graphs.edges(i) for i in range(len(explanations))]
-    flat = np.concatenate([np.empty((0, 2), np.int64), *pairs]).astype(np.uint64)
-    scramble = (flat[:, 0] << np.uint64(32) | flat[:, 1]) * np.uint64(0x9E3779B97F4A7C15)
-    scramble = (scramble ^ scramble >> np.uint64(29)) * np.uint64(0xBF58476D1CE4E5B9)
-    weights = np.concatenate([np.empty(0, np.float32), *explanations.edge_weights])
-    return _ranks(explanations.graphs.n_edges, -weights, scramble)
-
-
-def _ranks(counts: np.ndarray, *keys: np.ndarray) -> np.ndarray:
-    """Place of every edge among those of its graph, by the first key, then the next."""
-    graph = np.repeat(np.arange(len(counts)), counts)
-    order = np.lexsort((*reversed(keys), graph))
-    place = np.arange(len(graph)) - np.repeat(np.cumsum(counts) - counts, counts)
-    ranks = np.empty(len(graph), np.int64)
-    ranks[order] = place
-    return ranks
-
-
-def _first(explanations: Explanations, ranks: np.ndarray, share: float) -> list[np.ndarray]:
-    counts = explanations.graphs.n_edges
-    n_kept = np.ceil(np.round(share * counts, 6)).astype(np.int64)  # 0.1 · 30 is 3, not 3.0000000000000004
-    first = ranks < np.repeat(n_kept, counts)
-    return np.split(first, np.cumsum(counts)[:-1])[: len(counts)]
-
-
-def _checked_share(share: float) -> float:
-    return number("share", share, 0, 1, include_low=True, include_high=True)
-
-
-# ------------------------------------------------------------------------ scores
-
-
 def explanation_accuracy(
-    classifier: Classifier, explanations: Explanations, shares: Sequence[float] = SHARES
+    classifier: Classifier,
+    explanations: Explanations,
+    shares: Sequence[float] = SHARES,
+    *,
+    by: str = "weight",
+    side: str = "both",
 ) -> ExplanationCurve:
     """How often the predicted class stays the same with the top edges only: the explanation accuracy.
 
@@ -175,6 +114,10 @@ def explanation_accuracy(
         Explanations of the graphs to predict.
     shares : sequence of float, default=(0.1, 0.2, ..., 1.0)
         Shares of edges to keep, the paper's μ, rising.
+    by : {"weight", "contribution", "auto"}, default="weight"
+        What ranks the edges, see `top_edge_masks`.
+    side : {"both", "for", "against"}, default="both"
+        How contributions rank, see `top_edge_masks`.
 
     Returns
     -------
@@ -194,22 +137,29 @@ def explanation_accuracy(
     >>> explanation_accuracy(model, explanations, shares=[0.5, 1.0]).accuracy[-1].item()
     1.0
     """
-    shares_ = np.array([_checked_share(share) for share in shares])
+    shares_ = np.array([checked_share(share) for share in shares])
     if len(shares_) < 2 or (np.diff(shares_) <= 0).any():
         raise ValueError(f"shares must be at least two and rise, got {list(shares)}.")
-    whole = _classes(classifier, _some(explanations))
-    ranks = edge_ranks(explanations)
+    whole = probabilities_of(classifier, some(explanations)).argmax(1)
+    ranks = edge_ranks(explanations, by, side)
     accuracy = []
     for share in shares_:
-        kept = explanations.graphs.with_edges(_first(explanations, ranks, share))
-        accuracy.append((_classes(classifier, kept) == whole).mean())
+        gone = [~mask for mask in first_edges(explanations, ranks, share)]
+        kept = graphs_without(classifier, explanations.graphs, gone)
+        accuracy.append((probabilities_of(classifier, kept).argmax(1) == whole).mean())
     heights, steps = np.array(accuracy), np.diff(shares_)
     area = ((heights[1:] + heights[:-1]) / 2) @ steps / steps.sum()
     return ExplanationCurve(shares_, heights, float(area))
 
 
 def fidelity(
-    classifier: Classifier, explanations: Explanations, share: float = 0.3, output: str = "probability"
+    classifier: Classifier,
+    explanations: Explanations,
+    share: float = 0.3,
+    output: str = "probability",
+    *,
+    by: str = "weight",
+    side: str = "both",
 ) -> Fidelity:
     """How predictions change without the top edges, and with the top edges only.
 
@@ -220,10 +170,14 @@ def fidelity(
     explanations : Explanations
         Explanations of the graphs to predict.
     share : float, default=0.3
-        Share of edges that make the explanation, the top ones by weight.
+        Share of edges that make the explanation, the top ones.
     output : {"probability", "label"}, default="probability"
         What is looked at: the fall in the probability of the class predicted on the whole graph, or 1 where
         the predicted class changes and 0 where it stays.
+    by : {"weight", "contribution", "auto"}, default="weight"
+        What ranks the edges, see `top_edge_masks`.
+    side : {"both", "for", "against"}, default="both"
+        How contributions rank, see `top_edge_masks`.
 
     Returns
     -------
@@ -245,10 +199,10 @@ def fidelity(
     """
     if output not in OUTPUTS:
         raise ValueError(f"output must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
-    graphs, keep = _some(explanations), top_edge_masks(explanations, share)
-    before = _ask(classifier, graphs)
-    rest = _ask(classifier, graphs.with_edges([~mask for mask in keep]))
-    alone = _ask(classifier, graphs.with_edges(keep))
+    graphs, keep = some(explanations), top_edge_masks(explanations, share, by, side)
+    before = probabilities_of(classifier, graphs)
+    rest = probabilities_of(classifier, graphs_without(classifier, graphs, keep))
+    alone = probabilities_of(classifier, graphs_without(classifier, graphs, [~mask for mask in keep]))
     label = before.argmax(1)
     if output == "label":
         return Fidelity(*((after.argmax(1) != label).astype(float) for after in (rest, alone)))
@@ -331,6 +285,8 @@ def removal_curve(
     shares: Sequence[float] = (0.0, *SHARES),
     *,
     y: np.ndarray | None = None,
+    by: str = "weight",
+    side: str = "both",
     n_random: int = 5,
     random_state: Any = 0,
 ) -> RemovalCurve:
@@ -348,6 +304,10 @@ def removal_curve(
         Shares of edges to remove.
     y : array of shape (g,) or None, default=None
         Labels to be right about, by default the classes predicted on the whole graphs.
+    by : {"weight", "contribution", "auto"}, default="weight"
+        What ranks the edges, see `top_edge_masks`.
+    side : {"both", "for", "against"}, default="both"
+        How contributions rank, see `top_edge_masks`.
     n_random : int, default=5
         Number of random orders over which chance is averaged.
     random_state : int, RandomState, Generator or None, default=0
@@ -372,13 +332,10 @@ def removal_curve(
     >>> curve.accuracy[0].item(), curve.random_accuracy[0].item()
     (1.0, 1.0)
     """
-    _checks.whole("n_random", n_random, 1)
-    shares_ = np.array([_checked_share(share) for share in shares])
-    rng = as_random_state(random_state)
-    counts = explanations.graphs.n_edges
+    shares_ = np.array([checked_share(share) for share in shares])
     target = _targets(classifier, explanations, y)
-    orders = [edge_ranks(explanations)]
-    orders += [_ranks(counts, rng.random_sample(counts.sum())) for _ in range(n_random)]
+    orders = [edge_ranks(explanations, by, side)]
+    orders += random_ranks(explanations.graphs, n_random, random_state)
     curves = np.array([_removed(classifier, explanations, ranks, shares_, target) for ranks in orders])
     (accuracy, probability), chance = curves[0], curves[1:].mean(0)
     return RemovalCurve(shares_, accuracy, probability, *chance)
@@ -398,53 +355,10 @@ def _removed(
     return out
 
 
-def probabilities_without(
-    classifier: Classifier,
-    explanations: Explanations,
-    ranks: np.ndarray,
-    shares: Sequence[float] | np.ndarray,
-    whole: np.ndarray | None = None,
-) -> Iterator[np.ndarray]:
-    """Yield, share by share, (g, classes) probabilities once the first edges by ``ranks`` are gone.
-
-    ranks : see `edge_ranks`; whole : the probabilities of the whole graphs, where they are known already.
-    """
-    for share in shares:
-        gone = _first(explanations, ranks, _checked_share(share))
-        if whole is not None and not any(mask.any() for mask in gone):
-            yield whole
-        else:
-            left = explanations.graphs.with_edges([~mask for mask in gone])
-            yield np.asarray(_ask(classifier, left))
-
-
 def _targets(classifier: Classifier, explanations: Explanations, y: np.ndarray | None) -> np.ndarray:
     """(g,) class numbers to hold on to: those of ``y``, else the predicted ones."""
     if y is None:
-        return _classes(classifier, _some(explanations))
+        return probabilities_of(classifier, some(explanations)).argmax(1)
     if len(y) != len(explanations):
         raise ValueError(f"y must have one label per graph ({len(explanations)}), got {len(y)}.")
-    classes = np.asarray(classifier.classes_)  # type: ignore[attr-defined]
-    unknown = sorted(set(np.asarray(y).tolist()) - set(classes.tolist()))
-    if unknown:
-        raise ValueError(f"y has labels that the classifier does not know: {unknown}.")
-    return np.searchsorted(classes, y)
-
-
-def _classes(classifier: Classifier, graphs: GraphSet) -> np.ndarray:
-    return _ask(classifier, graphs).argmax(1)
-
-
-def _ask(classifier: Classifier, graphs: GraphSet) -> np.ndarray:
-    """(g, classes) probabilities; explained graphs are those the last step of a pipeline sees."""
-    kind = type(classifier)
-    if hasattr(kind, "to_graphs") or (isinstance(classifier, Pipeline) and len(classifier) > 1):
-        last = "model.classifier_" if hasattr(kind, "to_graphs") else "pipe[-1]"
-        raise TypeError(f"a {kind.__name__} is scored by its classifier, which sees the graphs: pass {last}.")
-    return classifier.predict_proba(graphs)
-
-
-def _some(explanations: Explanations) -> GraphSet:
-    if not len(explanations):
-        raise ValueError("there are no explanations to score, got none.")
-    return explanations.graphs
+    return class_numbers(classifier, y, "y")

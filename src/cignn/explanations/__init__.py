@@ -1,6 +1,7 @@
-"""Explanations: one weight in [0, 1] for every edge of every graph, from any explainer."""
+"""Explanations: of every edge a weight and a signed contribution; group explanations."""
 
-from cignn.explanations.explanation import Explanation
+from cignn.explanations.explanation import EdgeReference, Explanation
 from cignn.explanations.explanation_set import Explanations
+from cignn.explanations.group import GroupExplanation
 
-__all__ = ["Explanation", "Explanations"]
+__all__ = ["EdgeReference", "Explanation", "Explanations", "GroupExplanation"]

@@ -362,18 +362,20 @@ class GraphSet(StoredGraphs):
         names = self.feature_names if feature_names is None else feature_names
         return GraphSet(store, y, self.groups, self.node_names, self.meta, self.node_meta, names)
 
-    def with_edges(self, keep: Sequence[np.ndarray]) -> GraphSet:
+    def with_edges(self, keep: Sequence[np.ndarray], fill: np.ndarray | None = None) -> GraphSet:
         """Return the same graphs with some of their edges; nodes and their features stay.
 
         Parameters
         ----------
         keep : sequence of bool arrays of shape (e,)
             One mask per graph, aligned with ``edges(i)``.
+        fill : array of shape (n, n), default=None
+            Weights that the other edges of aligned graphs get. By default there are no such edges.
 
         Returns
         -------
         GraphSet
-            The graphs without the other edges.
+            The graphs without the other edges, or with their new weights.
         """
         if len(keep) != len(self):
             raise ValueError(f"keep must have one mask per graph ({len(self)}), got {len(keep)}.")
@@ -383,7 +385,11 @@ class GraphSet(StoredGraphs):
                 got = f"{mask.dtype} of shape {mask.shape}"
                 raise ValueError(f"keep of graph {i} must be a bool mask of shape ({edges},), got {got}.")
         flat = np.concatenate([np.empty(0, bool), *(mask.astype(bool) for mask in masks)])
-        return self._with(self._store.keep_edges(flat), self.y)
+        if fill is None:
+            return self._with(self._store.keep_edges(flat), self.y)
+        if not isinstance(self._store, Stacked):
+            raise ValueError("fill needs aligned graphs (node i the same in each).")
+        return self._with(self._store.keep_edges(flat, np.asarray(fill, np.float32)), self.y)
 
     # ------------------------------------------------------------------ on disk
 

@@ -60,13 +60,19 @@ class Stacked(NamedTuple):
         weights = self.weights[i]
         return [weights, weights if self.x is self.weights else self.x[i]]
 
-    def keep_edges(self, keep: np.ndarray) -> Stacked:
-        """Keep some edges, keep : (all edges,) bool, graph by graph; the truth of node pairs stays."""
+    def keep_edges(self, keep: np.ndarray, fill: np.ndarray | None = None) -> Stacked:
+        """Keep some edges, keep : (all edges,) bool, graph by graph; the truth of node pairs stays.
+
+        fill : (n, n), weights of the other edges, 0 if None.
+        """
         weights = np.asarray(self.weights)
         present = (weights != 0) & above_diagonal(weights.shape[1])
         present[present] = keep  # in the order of ``edges``
         present |= present.transpose(0, 2, 1)
-        return Stacked(weights * present, self.x, self.truth)
+        left = weights * present
+        if fill is not None:
+            left = np.where((weights != 0) & ~present, fill, left)
+        return Stacked(left, self.x, self.truth)
 
     def edge_truth(self) -> np.ndarray | None:
         """(g, n, n), a read-only view where one truth holds for all graphs."""

@@ -25,7 +25,7 @@ from cignn.datasets import (
     make_cohort,
 )
 from cignn.estimators import make_estimator
-from cignn.evaluation.faithfulness import top_edge_masks
+from cignn.evaluation.removal import top_edge_masks
 from cignn.explainers import Explainer, make_explainer
 from cignn.graphs import GraphSet
 from cignn.paper.spec import Method

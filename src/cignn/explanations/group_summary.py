@@ -1,0 +1,145 @@
+"""A group explanation in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from cignn.explanations.group import GroupExplanation
+
+READINGS = {"pattern": "what goes along with the decision", "use": "what the decision is made from"}
+SHOWN = 5  # connections and pairs of systems that are listed
+ALLOWED = 1.0  # expected false ones among connections called stable
+
+
+def paragraphs(group: GroupExplanation) -> Iterator[str]:
+    """Yield the paragraphs of `GroupExplanation.summary`."""
+    first, second = group.classes
+    yield (
+        f"{second} against {first}: {counted(group.n_subjects, 'subject')}, "
+        f"{len(group.table)} connections of {len(group.map)} regions, "
+        f"{counted(group.n_resamples, 'half-sample')}, "
+        f"{counted(group.n_permutations, 'permutation')} of the labels."
+    )
+    meaning = f" ({READINGS[group.reading]})" if group.reading in READINGS else ""
+    yield f"Reading: {group.reading}{meaning}. {group.reason}".rstrip()
+    yield from _connections(group)
+    yield from _stable(group)
+    if len(group.systems):
+        yield from _systems(group)
+    yield from _components(group.components)
+    yield from _nuisances(group.nuisance)
+
+
+def _connections(group: GroupExplanation) -> Iterator[str]:
+    """Say how many connections survive, in which direction, and name the first."""
+    if not group.n_permutations:
+        yield "Connections: not tested, because no labels were permuted. The ranking alone is no finding."
+        return
+    found = group.table[group.table["selected"]]
+    if found.empty:
+        yield (
+            f"Connections: nothing survives at q ≤ {group.alpha:g} "
+            f"(smallest q {group.table['q'].min():.2g}). No connection differs "
+            "from what permuted labels give; the ranking is no finding."
+        )
+        return
+    higher = int((found["direction"] == "higher").sum())
+    survive = "connection survives" if len(found) == 1 else "connections survive"
+    yield (
+        f"Connections: {len(found)} {survive} at q ≤ {group.alpha:g}, {higher} higher and "
+        f"{len(found) - higher} lower in {group.classes[1]}."
+    )
+    for row in found.head(SHOWN).to_dict("records"):
+        known = [] if pd.isna(row["effect"]) else [f"effect {row['effect']:+.2f}"]
+        known += [f"q {row['q']:.2g}"]
+        known += [] if pd.isna(row["selection"]) else [f"{row['selection']:.0%} of half-samples"]
+        yield f"- {row['source']} – {row['target']}: {row['direction']} ({', '.join(known)})"
+
+
+def _stable(group: GroupExplanation) -> Iterator[str]:
+    """Say how many connections come back on half-samples so often that at most one false one is expected."""
+    if not group.n_resamples:
+        return
+    often = group.table[group.table["bound"] <= ALLOWED]
+    top = f"among the top {group.n_top} of half-samples"
+    if often.empty:
+        yield f"Stability: no connection is {top} so often that fewer than one false one is expected."
+        return
+    least = often["selection"].min()
+    yield (
+        f"Stability: {counted(len(often), 'connection')} {'is' if len(often) == 1 else 'are'} {top} "
+        f"in at least {least:.0%} of them; at most {often['bound'].max():.2g} "
+        "false are expected (Shah–Samworth)."
+    )
+
+
+def _systems(group: GroupExplanation) -> Iterator[str]:
+    """Name the pairs of systems that survive, by size and by direction."""
+    table, alpha = group.systems, group.alpha
+    if not group.n_permutations:
+        return
+    enriched, shifted = table[table["q"] <= alpha], table[table["shift_q"] <= alpha]
+    if enriched.empty and shifted.empty:
+        yield f"Systems: nothing survives at q ≤ {alpha:g}; no pair of systems is enriched."
+    if len(enriched):
+        named = [
+            f"{_pair(row)} (z {row['enrichment']:.1f}, q {row['q']:.2g})" for row in _rows(enriched, "q")
+        ]
+        yield f"Systems enriched in large values: {_listed(named, len(enriched))}."
+    for side, sign in (("higher", 1), ("lower", -1)):
+        some = shifted[shifted["shift"] * sign > 0]
+        if len(some):
+            named = [
+                f"{_pair(row)} (z {row['shift']:+.1f}, q {row['shift_q']:.2g})"
+                for row in _rows(some, "shift_q")
+            ]
+            yield f"Systems {side} in {group.classes[1]} as a whole: {_listed(named, len(some))}."
+
+
+def _components(table: pd.DataFrame) -> Iterator[str]:
+    """Say how many networks the selected connections form, and how large the largest is."""
+    if table.empty:
+        return
+    first = table.iloc[0]
+    p = "" if pd.isna(first["p"]) else f" (p = {first['p']:.2g} against permuted labels)"
+    yield (
+        f"Networks: the selected connections form {counted(len(table), 'component')}; the largest joins "
+        f"{first['n_nodes']} regions by {counted(int(first['n_edges']), 'connection')}{p}."
+    )
+
+
+def _nuisances(table: pd.DataFrame) -> Iterator[str]:
+    """Say how much of the map is a nuisance, and warn above the limit."""
+    if table.empty:
+        return
+    known = ", ".join(f"{row['nuisance']} {row['rho']:+.2f}" for row in table.to_dict("records"))
+    yield f"Nuisances (rank correlation of the map with theirs): {known}."
+    flagged = table[table["flag"]]["nuisance"].tolist()
+    if flagged:
+        yield (
+            f"WARNING: the map resembles that of {' and '.join(map(str, flagged))} (above 0.3). "
+            "What looks like a difference between the classes may be that; "
+            "regress it out (deconfound) and compare."
+        )
+
+
+def counted(n: int, word: str) -> str:
+    """Return a number with its word: 1 subject, 2 subjects."""
+    return f"{n} {word}{'' if n == 1 else 's'}"
+
+
+def _rows(table: pd.DataFrame, by: str) -> list[dict[str, object]]:
+    return [dict(row) for row in table.sort_values(by, kind="stable").head(SHOWN).to_dict("records")]
+
+
+def _pair(row: dict[str, object]) -> str:
+    return f"{row['source_system']}–{row['target_system']}"
+
+
+def _listed(named: list[str], count: int) -> str:
+    more = count - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
