@@ -1,7 +1,7 @@
 """Directions over the edges of aligned graphs along which one class varies more than the others.
 
-A set of edges that moves as one, up in some graphs of a class and down in others, changes no mean. It shows in
-the variance: of each edge, and along the direction in which they go together.
+A set of edges that moves as one, up in some graphs of a class and down in others, changes no mean. It shows
+in the variance: of each edge, and along the direction in which they go together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEAST_AUC, LEAST_GAIN = 0.55, 0.05
 
 
 class Directions(NamedTuple):
-    """Directions over edges, and what the sizes of projections on them tell; the size of p is √(1 + p²) − 1."""
+    """Directions over edges, and what sizes of projections tell; the size of p is √(1 + p²) − 1."""
 
     vectors: np.ndarray  # (k, n_pairs)
     weights: np.ndarray  # (n_classes, k), log-odds per size
@@ -57,19 +57,22 @@ def excess_variance(evidence: np.ndarray, codes: np.ndarray, halves: np.ndarray,
     fewest = min(np.bincount(codes[half], minlength=n_classes).min() for half in (halves, ~halves))
     if fewest < FEWEST:
         return used
-    z, found = np.clip(evidence, -FAR, FAR), []
+    z = np.clip(evidence, -FAR, FAR)
+    found: list[tuple[float, int, np.ndarray, np.ndarray]] = []
     for label in range(n_classes) if n_classes > 2 else [1]:
         own = codes == label
         held = _held_out(z, own, halves, min(k, z.shape[1]), both=n_classes == 2)
-        whole = _candidates(z, own, len(held.areas)) if held.telling.any() else None
-        found += [(held.areas[rank], label, rank, held.sizes[rank], whole) for rank in np.flatnonzero(held.telling)]
-    found.sort(key=lambda one: -one[0])
-    for i, (_, label, rank, sizes, whole) in enumerate(found[:k]):
-        means = [sizes[codes == label].mean(), sizes[codes != label].mean()]
-        spread = (sizes[codes == label].var() + sizes[codes != label].var()) / 2
-        used.vectors[i, whole.edges] = whole.vectors[rank]
-        used.weights[label, i] = (means[0] - means[1]) / spread
-        used.offsets[i] = sum(means) / 2
+        if held.telling.any():
+            whole = _candidates(z, own, len(held.areas))
+            for rank in np.flatnonzero(held.telling):
+                vector = np.zeros(z.shape[1])
+                vector[whole.edges] = whole.vectors[rank]
+                found.append((float(held.areas[rank]), label, vector, held.sizes[rank]))
+    for i, (_, label, vector, sizes) in enumerate(sorted(found, key=lambda one: -one[0])[:k]):
+        own, rest = sizes[codes == label], sizes[codes != label]
+        used.vectors[i] = vector
+        used.weights[label, i] = 2 * (own.mean() - rest.mean()) / (own.var() + rest.var())
+        used.offsets[i] = (own.mean() + rest.mean()) / 2
     return used
 
 

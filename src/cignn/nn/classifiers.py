@@ -292,7 +292,7 @@ class EdgeNetwork(SubgraphClassifier):
         """
         self.pooled.copy_(vectors)
         self.pooled_weight.copy_(weights)
-        self.layers[-1].bias.sub_((weights @ offsets).to(self.pooled))  # type: ignore[operator, union-attr]
+        self.layers[-1].bias.sub_((weights @ offsets).to(self.pooled))  # type: ignore[operator]
 
     def project(self, edges: Tensor) -> Tensor:
         """Return linear projections (b, h) of masked evidence (b, n_pairs); no evidence projects to 0."""
