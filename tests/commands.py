@@ -16,7 +16,7 @@ import pandas as pd
 from cignn.datasets import Cohort, make_cohort
 
 SCRIPT = Path(sys.executable).parent / "cignn"
-ALL = ("demo", "fit", "predict", "explain", "evaluate", "audit", "reproduce", "report", "info")
+ALL = ("demo", "fit", "predict", "explain", "group", "evaluate", "audit", "reproduce", "report", "info")
 
 
 class Result:
@@ -67,9 +67,8 @@ def interrupted(
 def write_study(folder: Path, cohort: Cohort, labels: bool = True) -> Path:
     """Write a cohort as people keep theirs: a table, one file per subject and the regions."""
     (folder / "series").mkdir(parents=True)
-    table = pd.DataFrame(
-        {"participant_id": cohort.subjects, "site": cohort.sites, "age": cohort.covariates["age"]}
-    )
+    table = pd.DataFrame({"participant_id": cohort.subjects, "site": cohort.sites})
+    table = table.join(cohort.covariates[["age", "sex", "mean_fd"]])
     if labels:
         table["label"] = np.where(cohort.y == 1, "patient", "control")
     table.to_csv(folder / "participants.tsv", sep="\t", index=False)

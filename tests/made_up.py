@@ -41,7 +41,11 @@ def write_abide(folder: Path) -> None:
     )
     table = {"SUB_ID": number, "SITE_ID": site, "DX_GROUP": 2 - np.asarray(cohort.y)}
     sex = np.where(cohort.covariates["sex"] == "M", 1, 2)
-    people = {"AGE_AT_SCAN": cohort.covariates["age"], "SEX": sex, "func_mean_fd": 0.1}
+    people = {
+        "AGE_AT_SCAN": cohort.covariates["age"],
+        "SEX": sex,
+        "func_mean_fd": cohort.covariates["mean_fd"],
+    }
     pd.DataFrame(table | people).to_csv(folder / "phenotypic.csv", index=False)
 
 
@@ -90,5 +94,6 @@ def write_confounds(path: Path, rng: np.random.Generator) -> None:
         table[f"{name}_derivative1"] = table[name].diff()
         table[f"{name}_power2"] = table[name] ** 2
         table[f"{name}_derivative1_power2"] = table[f"{name}_derivative1"] ** 2
+    table["framewise_displacement"] = np.r_[np.nan, rng.uniform(0.05, 0.3, N_VOLUMES - 1)]
     table.to_csv(path, sep="\t", na_rep="n/a", index=False)
     path.with_suffix(".json").write_text("{}")

@@ -203,7 +203,11 @@ def test_explain_writes_edges_and_a_figure_per_subject_and_of_the_group(call: Ca
         assert (here / "ex" / "subjects" / f"{subject}.png").read_bytes().startswith(b"\x89PNG")
     group = pd.read_csv("ex/group_edges.csv")
     assert len(group) == 190 and (here / "ex" / "group.png").stat().st_size > 5000
-    np.testing.assert_allclose(group["weight"][0], explanations.mean().edge_weights.max(), atol=1e-6)
+    mean = explanations.mean(turn=False)
+    np.testing.assert_allclose(group["weight"], mean.edge_weights[mean.ranking()], atol=1e-6)
+    assert call("explain", "model", "new_subjects", "--out", "ex", "--by", "weight", "--no-figures").code == 0
+    assert pd.read_csv("ex/group_edges.csv")["weight"].is_monotonic_decreasing
+    assert pd.read_csv("ex/subjects/sub-0037.csv")["weight"].is_monotonic_decreasing
     assert (here / "ex" / "settings.toml").is_file()
 
 
@@ -629,6 +633,11 @@ BAD = {
     "density out of range": ("fit my_study --density 3", "'--density'"),
     "nearly everyone held out": ("fit my_study --hold-out 0.9", "0.8"),
     "covariates without combat": ("fit my_study --covariates age", "add --combat"),
+    "a covariate that the table lacks": (
+        "fit my_study --deconfound age,iq",
+        "the cohort has no covariate iq; it has age, sex, mean_fd, site; name others in --deconfound, or add",
+    ),
+    "whose effects are not taken out": ("fit my_study --deconfound-on controls", "says on whom --deconfound"),
     "no label": ("fit new_subjects", "has no column 'label'"),
     "a model in the way": ("fit my_study --out my_study", "not a model folder"),
     "no model": ("predict nowhere new_subjects", "no model folder at nowhere"),
@@ -638,6 +647,8 @@ BAD = {
         "explain model new_subjects --explainer gnn-explain",
         "did you mean gnn-explainer?",
     ),
+    "an unknown class": ("explain model new_subjects --target nobody", "there is no class 'nobody'"),
+    "a strange ranking": ("explain model new_subjects --by size", "auto, contribution or weight"),
     "a strange picture": ("explain model new_subjects --picture gif", "png, pdf or svg"),
     "a misspelt protocol": ("evaluate my_study --protocol los", "did you mean 'loso'?"),
     "a parameter nobody has": ("evaluate my_study --methods lasso --set epochs=3", "none of lasso has"),
@@ -674,6 +685,9 @@ OPTIONS = [
     (Option("missing", ("mean",), step="ComBat"), 'missing="mean"', "--missing-covariates mean"),
     (Option("missing", ("drop_subject",)), 'missing="drop_subject"', "--load missing=drop_subject"),
     (Option("covariates", ((),), step="ComBat"), "covariates=()", "--covariates none"),
+    (Option("unseen", ("grand_mean",), step="Deconfound"), 'unseen="grand_mean"',
+     "--unseen-sites grand_mean"),
+    (Option("covariates", step="Deconfound"), "covariates", "--deconfound"),
     (Option("n_splits", step="kfold"), "n_splits", "--folds"),
     (Option("asymmetric", ("symmetrise",), step="check_cohort"),
      'check_cohort(cohort, asymmetric="symmetrise")', "--load asymmetric=symmetrise"),
@@ -708,6 +722,24 @@ def test_missing_covariates_can_be_taken_as_the_mean(call: Call, here: Path) -> 
     words = "fit ageless --combat --missing-covariates mean --method linear-svm --out filled"
     assert call(*words.split()).code == 0
     assert load_model("filled").named_steps["combat"].missing == "mean"
+
+
+def test_nuisance_is_taken_out_in_fit_evaluate_and_report(call: Call, here: Path) -> None:
+    words = "fit my_study --deconfound age,motion,site --deconfound-on controls --positive control"
+    done = call(*words.split(), "--method", "linear-svm", "--out", "clean")
+    assert done.code == 0, done.err
+    step = load_model("clean").named_steps["deconfound"]
+    assert list(step.covariates) == ["age", "motion", "site"]
+    assert (step.fit_on, step.control, step.unseen) == ("controls", "patient", "raise")
+    assert call("predict", "clean", "my_study", "--json").code == 0
+    unseen = call("predict", "clean", "elsewhere", "--json")
+    assert unseen.code == 2 and "that were not in the controls of the training cohort (far" in unseen.err
+    (here / "clean.toml").write_text('deconfound = ["age", "sex", "site"]\nmethods = "gin"\n')
+    words = "evaluate my_study --config clean.toml --protocol loso --out cleaned --set epochs=1 --json"
+    done = call(*words.split())
+    assert done.code == 0, done.err
+    assert call("report", "cleaned", "--out", "clean.html", "--no-audit", "--json").code == 0
+    assert load_model("cleaned/model").named_steps["deconfound"].unseen == "grand_mean"
 
 
 @pytest.mark.parametrize(("words", "told"), BAD.values(), ids=BAD.keys())

@@ -244,9 +244,9 @@ def test_a_network_whose_settings_make_no_sense_is_refused_when_it_is_read(
 def test_infinite_covariates_name_the_table(tmp_path: Path) -> None:
     folder = write_study(tmp_path / "study", make_cohort(8, 5, n_edges=2, lengths=(20, 20), random_state=0))
     table = (folder / "participants.tsv").read_text().splitlines()
-    lines = [f"{line}\t{'sex' if i == 0 else 'inf'}" for i, line in enumerate(table)]
+    lines = [f"{line}\t{'iq' if i == 0 else 'inf'}" for i, line in enumerate(table)]
     (folder / "participants.tsv").write_text("\n".join(lines))
-    with pytest.raises(ValueError, match=r"participants\.tsv: sex of .* is infinite"):
+    with pytest.raises(ValueError, match=r"participants\.tsv: iq of .* is infinite"):
         load_cohort(folder)
 
 

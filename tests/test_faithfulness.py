@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -18,8 +19,10 @@ from cignn.evaluation import (
     agreement_table,
     characterisation_score,
     explanation_accuracy,
+    explanation_roc_auc,
     fidelity,
     label_permutation_check,
+    precision_at_k,
     rank_correlation,
     removal,
     removal_curve,
@@ -28,6 +31,7 @@ from cignn.evaluation import (
     stability,
     top_edge_masks,
     top_overlap,
+    univariate_scores,
 )
 from cignn.evaluation.removal import edge_ranks
 
@@ -216,8 +220,34 @@ def test_metrics_rank_by_weight_unless_contributions_are_asked_for() -> None:
     assert fidelity(model, explanations, 0.2, by="contribution", side="for").plus == pytest.approx(0.2)
     kept = explanation_accuracy(model, explanations, [0.2, 1.0], by="contribution")
     assert kept.accuracy[0] == 1 and explanation_accuracy(model, explanations, [0.2, 1.0]).accuracy[0] == 0
+    truth = np.zeros((2, 11, 11), bool)
+    truth[:, 0, 1] = truth[:, 1, 2] = True  # the two edges that speak for the class
+    np.testing.assert_allclose(explanation_roc_auc(explanations, truth), 0)
+    np.testing.assert_allclose(explanation_roc_auc(explanations, truth, by="contribution", side="for"), 1)
+    np.testing.assert_allclose(precision_at_k(explanations, truth, by="contribution"), 0.5)
+    turned = Explanations(
+        explanations.graphs, explanations.edge_weights, explanations.predictions,
+        edge_contributions=[-values for values in explanations.edge_contributions], base=[0, 0],
+    )  # fmt: skip
+    np.testing.assert_allclose(rank_correlation(explanations, turned), 1)
+    np.testing.assert_allclose(rank_correlation(explanations, turned, by="contribution"), -1)
+    np.testing.assert_allclose(top_overlap(explanations, turned, 3, by="contribution"), 1)
     curve = removal_curve(model, explanations, [0.2], by="contribution", side="for", n_random=1)
     assert curve.probability[0] == pytest.approx(0.55)
+
+
+def test_univariate_scores_are_t_times_deviation_worked_out_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    adj = np.triu(rng.normal(3, 1, (30, 4, 4)), 1)
+    graphs = GraphSet.from_arrays(adj + adj.transpose(0, 2, 1), y=np.arange(30) % 2, aligned=True)
+    values = np.stack([graphs.edge_values(i) for i in range(30)]).astype(float)
+    t = ttest_ind(values[1::2], values[::2]).statistic
+    evidence = t * (values - values.mean(0)) / values.std(0, ddof=1)
+    np.testing.assert_allclose(univariate_scores(graphs, graphs), np.abs(evidence), rtol=1e-4)
+    towards = univariate_scores(graphs, graphs, np.zeros(30))
+    np.testing.assert_allclose(towards, -evidence, rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="two classes, got 3"):
+        univariate_scores(graphs.with_y(np.arange(30) % 3), graphs)
 
 
 @pytest.mark.parametrize("model", ["linear-svm", "lasso"])

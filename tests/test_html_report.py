@@ -21,13 +21,12 @@ from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
 from cignn.connectome import ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import make_estimator
-from cignn.evaluation import Audit, Finding
+from cignn.evaluation import Audit, Finding, Removal
 from cignn.evaluation.tasks import MissingTask
 from cignn.report import ReportData, report_of, write_report
 from cignn.report.html import embedded_json, render_report
-from cignn.report.payload import group_of, records
 from cignn.report.performance import calibration_bins, mean_interval, method_tables, own_scores, site_rows
-from cignn.report.report_data import Removal
+from cignn.report.records import edges_of, records
 
 pytestmark = pytest.mark.medium
 
@@ -48,16 +47,16 @@ def fabricated(n: int = N, n_rois: int = 116, **changes: Any) -> ReportData:
     base = rng.random(graphs.n_edges[0]) ** 3
     weights = [np.clip(base + rng.normal(0, 0.03, len(base)), 0, 1) for _ in range(n)]
     probability = rng.random((2, n))
-    shares = np.array([0, 0.05, 0.1, 0.2, 0.5])
+    counts = np.array([0, 1, 2, 5, 10])
     members = np.stack([1 - probability, probability], -1)
     mean = members.mean(0)
-    top = mean.max(1) * (1 - shares[:, None])
+    top = mean.max(1) * (1 - counts[:, None] / 20)
     data = ReportData(
         Explanations(graphs, weights),
         np.array([0, 1]),
         mean,
         members,
-        Removal(shares, top, np.broadcast_to(mean.max(1), top.shape)),
+        Removal(counts, top, np.broadcast_to(mean.max(1), top.shape)),
         held_out=np.arange(n) % 2 == 0,
         class_names={0: "control", 1: "patient"},
         settings={"keep": 0.3},
@@ -367,8 +366,7 @@ def test_a_subject_has_a_page(page: Page, report: Path) -> None:
         "patient (95 % interval 9 to 91 %)."
     ) in page.texts("#one p.quiet")
     assert any("trained on this subject" in text for text in page.texts("#one p.notice"))  # odd ones are
-    rows = page.texts("#one .removal tbody tr")
-    assert [row[: row.index("%") + 1] for row in rows] == ["0 %", "5 %", "10 %", "20 %", "50 %"]
+    assert page.texts("#one .removal tbody th") == ["0", "1", "2", "5", "10"]
     assert page.column("#one-table", 0)[:3] == list(data.explanations[5].top_edges(3)["source"])
     against = data.explanations.against_group(5, slice(None)).iloc[:3]
     np.testing.assert_allclose(
@@ -400,7 +398,7 @@ def test_weights_that_are_the_same_for_everyone_are_said_to_be(page: Page, tmp_p
     data = fabricated(12, 20)
     alike = Explanations(data.graphs, [data.explanations.edge_weights[0]] * 12)
     page.open(write_report(tmp_path / "alike.html", replace(data, explanations=alike)), "#subject-1")
-    words = "gives the edges of all subjects nearly the same weights"
+    words = "gives the edges of all subjects nearly the same weights: these say nothing about this subject"
     assert any(words in text for text in page.texts("#one .notice"))
     assert set(page.column("#one-table", 4)) == {"–"}, "a byte's rounding is no distance from the group"
     assert "it explains the group" in page.text("#explanation")
@@ -633,7 +631,7 @@ def test_a_fitted_model_gives_a_report(tmp_path: Path) -> None:
     assert data.held_out.tolist() == [False] * 30 + [True] * 10
     np.testing.assert_allclose(data.member_probabilities.mean(0), data.probabilities, atol=1e-6)
     np.testing.assert_allclose(data.removal.top[0], data.probabilities.max(1))
-    assert data.removal.top.shape == data.removal.random.shape == (5, 40)
+    assert data.removal.top.shape == data.removal.random.shape == (len(data.removal.shares), 40)
     assert own_scores(data)["accuracy"].value == (data.predicted == data.truth)[30:].mean()
     page = render_report(data)
     assert "Scored on 10 subjects that it was not trained on." in page
@@ -725,26 +723,28 @@ def test_text_in_json_cannot_end_its_element() -> None:
 
 def test_weights_survive_their_bytes() -> None:
     data = fabricated(3, 20)
-    group = group_of(data)
+    group = edges_of(data)
     dense = records(data, group)
     assert dense.layout == "dense" and dense.kept is None
+    assert dense.columns == ["weight", "connectivity"]
     raw = base64.b64decode(dense.lines[1])
-    low, high, largest = np.frombuffer(raw[:12], "<f4")
-    n = len(group.edges)
-    codes = np.frombuffer(raw[12 : 12 + n], np.uint8).astype(float)
-    weights = low + (codes - 1) / 254 * (high - low)
+    low, high, _, largest = np.frombuffer(raw[:16], "<f4")
+    codes = np.frombuffer(raw[16:], np.uint8).astype(float).reshape(2, len(group.pairs))
+    weights = low + (codes[0] - 1) / 254 * (high - low)
     np.testing.assert_allclose(weights, data.explanations.edge_weights[1], atol=0.002)
-    signed = np.frombuffer(raw[12 + n :], np.int8) / 127 * largest
+    signed = (codes[1] - 128) / 127 * largest
     np.testing.assert_allclose(signed, data.graphs.edge_values(1), atol=0.005)
 
     tight = records(data, group, budget=1000)
     assert (tight.layout, tight.kept) == ("listed", 100)
     raw = base64.b64decode(tight.lines[1])
-    assert np.frombuffer(raw[12:16], "<u4")[0] == 100
-    ends = np.frombuffer(raw[16:416], "<u2").reshape(2, 100).T
+    assert np.frombuffer(raw[16:20], "<u4")[0] == 100
+    ends = np.frombuffer(raw[20:420], "<u2").reshape(2, 100).T
     order = np.argsort(-data.explanations.edge_weights[1], kind="stable")[:100]
     np.testing.assert_array_equal(ends, data.graphs.edges(1)[order])
-    assert '"layout":"listed","kept":100' in render_report(data, budget=1000)
+    assert '"layout":"listed","columns":["weight","connectivity"],"kept":100' in render_report(
+        data, budget=1000
+    )
 
 
 def test_absent_edges_are_told_from_light_ones() -> None:
@@ -754,7 +754,7 @@ def test_absent_edges_are_told_from_light_ones() -> None:
     thinner = data.graphs.with_edges(keep)
     weights = [np.zeros(int(n)) for n in thinner.n_edges]
     sparse = replace(data, explanations=Explanations(thinner, weights))
-    codes = np.frombuffer(base64.b64decode(records(sparse, group_of(sparse)).lines[0])[12:], np.uint8)
+    codes = np.frombuffer(base64.b64decode(records(sparse, edges_of(sparse)).lines[0])[16:], np.uint8)
     assert codes[5] == 0 and (codes[:190] > 0).sum() == 189
 
 

@@ -13,7 +13,8 @@ from nilearn.maskers import NiftiLabelsMasker
 
 from cignn.connectome import RoiSeries, extraction
 from cignn.connectome.extraction import read_table
-from cignn.datasets import aal116
+from cignn.datasets import aal116, load_cohort
+from made_up import write_fmriprep
 
 AFFINE = np.diag([4.0, 4.0, 4.0, 1.0])
 T_R = 2.0
@@ -304,6 +305,36 @@ def test_fmriprep_confounds_are_found_beside_the_scan(tmp_path: Path, rng: np.ra
     np.testing.assert_allclose(RoiSeries(make_atlas()).transform(whole).series[0], named.series[0], atol=1e-5)
     few = RoiSeries(make_atlas(), confounds={"strategy": ("motion",), "motion": "basic"}).transform([scan])
     assert np.abs(few.series[0] - found.series[0]).max() > 0.05
+
+
+def test_head_motion_comes_from_the_confounds(tmp_path: Path, rng: np.random.Generator) -> None:
+    table = make_fmriprep(tmp_path, rng, spikes=(0, 20, 21))
+    scan = next(tmp_path.glob("*bold.nii.gz"))
+    mean = table["framewise_displacement"].mean()
+    own = pd.DataFrame({"subject": ["a"], "path": [scan], "confounds": [pd.DataFrame({"FD": [0.2] * 2})]})
+    for options in ({}, {"confounds": None}, {"cache": tmp_path / "cache"}, {"cache": tmp_path / "cache"}):
+        found = RoiSeries(make_atlas(), **options).transform([scan]).covariates
+        assert found["mean_fd"].tolist() == pytest.approx([mean])
+    step = RoiSeries(make_atlas(), confounds=None)
+    assert step.transform(own).covariates["mean_fd"].tolist() == pytest.approx([0.2])
+    bare = RoiSeries(make_atlas(), confounds=None, t_r=2.0).transform([nib.load(scan)])
+    assert "mean_fd" not in bare.covariates
+    next(tmp_path.glob("*timeseries.tsv")).write_text("not\ta table\n1\n2\t3\t4\n")
+    assert "mean_fd" not in step.transform([scan]).covariates
+
+
+def test_head_motion_of_the_table_goes_before_that_of_the_confounds(tmp_path: Path) -> None:
+    write_fmriprep(tmp_path / "derivatives", tmp_path / "atlas.nii.gz")
+    step = RoiSeries(tmp_path / "atlas.nii.gz", drop=0)
+    found = load_cohort(tmp_path / "derivatives", extract=step).covariates
+    assert found["mean_fd"].between(0.05, 0.3).all()
+    people = pd.read_csv(tmp_path / "derivatives" / "participants.tsv", sep="\t")
+    people.assign(meanFD=[0.7, None], AGE=[20, 30]).to_csv(
+        tmp_path / "derivatives" / "participants.tsv", sep="\t", na_rep="n/a", index=False
+    )
+    told = load_cohort(tmp_path / "derivatives", extract=step).covariates
+    assert told["mean_fd"].tolist() == pytest.approx([0.7, found["mean_fd"][1]])
+    assert told["age"].tolist() == [20, 30]
 
 
 @pytest.mark.parametrize("name", sorted(extraction.FILTERS))

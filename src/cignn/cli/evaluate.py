@@ -105,6 +105,8 @@ def evaluate(
     covariates: opt.Covariates = None,
     unseen_sites: opt.Unseen = "grand_mean",
     missing_covariates: opt.Missing = "raise",
+    deconfound: opt.Deconfound = None,
+    deconfound_on: opt.DeconfoundOn = "all",
     density: opt.Density = None,
     settings: Annotated[
         list[str] | None,
@@ -146,8 +148,11 @@ def evaluate(
     counted = positive_class(labels_of(cohort).y, positive)
     able = explainable(estimators)
     if isinstance(cohort, Cohort):
-        choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        estimators = {name: cohort_model(one, cohort, *choices) for name, one in estimators.items()}
+        steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
+        choices = (*steps, deconfound, deconfound_on)
+        estimators = {
+            name: cohort_model(one, cohort, *choices, positive=counted) for name, one in estimators.items()
+        }
     else:
         refuse_for_graphs(context)
     named = {name_of(data): cohort}

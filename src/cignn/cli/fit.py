@@ -41,6 +41,8 @@ def fit(
     covariates: opt.Covariates = None,
     unseen_sites: opt.Unseen = "raise",
     missing_covariates: opt.Missing = "raise",
+    deconfound: opt.Deconfound = None,
+    deconfound_on: opt.DeconfoundOn = "all",
     density: opt.Density = None,
     epochs: opt.Epochs = None,
     n_estimators: opt.NEstimators = None,
@@ -87,8 +89,9 @@ def fit(
     counted = positive_class(labels_of(cohort).y, positive)
     model: Any = classifier
     if isinstance(cohort, Cohort):
-        choices = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        model = cohort_model(classifier, cohort, *choices, verbose=int(not as_json))
+        steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
+        choices = (*steps, deconfound, deconfound_on)
+        model = cohort_model(classifier, cohort, *choices, positive=counted, verbose=int(not as_json))
     else:
         refuse_for_graphs(context)
     train, test = np.arange(len(cohort)), np.arange(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,18 @@ def cohort_model(
     unseen_sites: str,
     missing_covariates: str,
     density: float | None,
+    deconfound: str | None,
+    deconfound_on: str,
     *,
+    positive: Any = None,
     verbose: int = 0,
 ) -> CohortClassifier:
-    """Return the classifier with the steps before it, as the options say."""
+    """Return the classifier with the steps before it, as the options say.
+
+    positive : the class that counts as positive; of two classes, the other one is that of the controls.
+    """
     from cignn import CohortClassifier
-    from cignn.connectome import ComBat, Connectivity
+    from cignn.connectome import ComBat, Connectivity, Deconfound
 
     if covariates is not None and not combat:
         raise typer.BadParameter("names what ComBat preserves; add --combat.", param_hint="'--covariates'")
@@ -46,12 +53,29 @@ def cohort_model(
     harmonised = ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates)
     if combat:
         harmonised.check_columns(cohort)  # now, not in every task
+    names = [name for name in names_in(deconfound) if name.lower() != "none"]
+    others = [label for label in _classes(cohort) if label != positive]
+    control = others[0] if positive is not None and len(others) == 1 else None
+    cleaned = Deconfound(tuple(names), deconfound_on, control=control, unseen=unseen_sites)
+    if names:
+        cleaned.check_columns(cohort)
+    elif deconfound_on != "all":
+        raise typer.BadParameter(
+            "says on whom --deconfound is fitted; add it.", param_hint="'--deconfound-on'"
+        )
     return CohortClassifier.make(
         classifier,
         connectivity=Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
         combat=harmonised if combat else False,
+        deconfound=cleaned if names else None,
         density=density,
     )
+
+
+def _classes(cohort: Cohort) -> list[Any]:
+    import pandas as pd
+
+    return pd.Series(cohort.y).dropna().unique().tolist()
 
 
 def check_kind(connectivity: str | None, fisher: bool) -> None:
@@ -68,9 +92,10 @@ def check_kind(connectivity: str | None, fisher: bool) -> None:
 
 def refuse_for_graphs(context: typer.Context) -> None:
     """Options of connectivity make no sense for data that are graphs already."""
+    of_cohorts = ("connectivity", "fisher", "combat", "covariates", "deconfound", "density")
     for param in context.command.params:
         name = str(param.name)
-        if name in ("connectivity", "fisher", "combat", "covariates", "density") and context.params.get(name):
+        if name in of_cohorts and context.params.get(name):
             raise typer.BadParameter(
                 "is for cohorts, the data are graphs; leave it out.", param_hint=f"'{param.opts[0]}'"
             )
@@ -120,15 +145,17 @@ def _takes(estimator: type, param: str) -> bool:
 # ------------------------------------------------------------------- explanations and predictions
 
 
-def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool) -> Explanations:
-    """Explain graphs by the classifier itself or by an explainer of that name."""
+def explained(
+    classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool, target: Any = None
+) -> Explanations:
+    """Explain graphs by the classifier itself or by an explainer of that name; target : a class."""
     from cignn.estimators import NeuralGraphClassifier
     from cignn.explainers import EXPLAINERS, make_explainer
 
     if explainer == "auto":
         if hasattr(classifier, "explain"):
             with working("explaining", not quiet):
-                return classifier.explain(graphs)
+                return classifier.explain(graphs, **({} if target is None else {"target": target}))
         explainer = "gnn-explainer"
     if explainer not in EXPLAINERS:
         hint = meant(explainer, EXPLAINERS)
@@ -148,7 +175,23 @@ def explained(classifier: Any, graphs: GraphSet, explainer: str, seed: int, quie
     made.set_params(
         **{k: v for k, v in {"random_state": seed, "verbose": int(not quiet)}.items() if k in known}
     )
-    return made.fit(classifier, graphs).explain(graphs)
+    fitted: Any = made.fit(classifier, graphs)
+    if target is None:
+        return fitted.explain(graphs)
+    if "target" not in signature(fitted.explain).parameters:
+        raise typer.BadParameter(
+            f"{explainer} explains the predicted class alone; leave it out or use --explainer contributions.",
+            param_hint="'--target'",
+        )
+    return fitted.explain(graphs, target=target)
+
+
+def class_named(classes: np.ndarray, name: str | None) -> Any:
+    """Return the class of that name, None without a name; --target names it."""
+    known = {str(label): label for label in classes.tolist()}
+    if name is not None and name not in known:
+        raise typer.BadParameter(f"there is no class '{name}'; {meant(name, known)}", param_hint="'--target'")
+    return None if name is None else known[name]
 
 
 def with_correlations(explanations: Explanations, model: Any, data: Cohort | GraphSet) -> Explanations:

@@ -21,6 +21,8 @@ PROTOCOLS = ["holdout", "kfold", "loso"]
 KINDS = ["correlation", "partial", "tangent", "covariance"]
 UNSEEN = ["raise", "pass", "grand_mean"]
 MISSING = ["raise", "mean"]
+FIT_ON = ["all", "controls"]
+NUISANCES = ["age", "sex", "motion", "site"]
 FORMATS = ["auto", "cohort", "tu", "ba2motifs", "abide", "rest-meta-mdd", "srpbs"]
 
 
@@ -30,6 +32,9 @@ FLAGS = {
     ("ComBat", "unseen"): "--unseen-sites",
     ("ComBat", "missing"): "--missing-covariates",
     ("ComBat", "covariates"): "--covariates",
+    ("Deconfound", "unseen"): "--unseen-sites",
+    ("Deconfound", "covariates"): "--deconfound",
+    ("Deconfound", "control"): "--positive",
     ("kfold", "n_splits"): "--folds",
 }
 ONLY_IN_PYTHON = {"extract", "entities", "n_inner"}
@@ -197,7 +202,7 @@ Unseen = Annotated[
     str,
     typer.Option(
         "--unseen-sites",
-        help="What ComBat does with a site it was not fitted on: raise, pass or grand_mean.",
+        help="What is done with a site that was not in training: raise, pass or grand_mean.",
         callback=_one_of(UNSEEN),
         autocompletion=_words(UNSEEN),
         rich_help_panel=MODEL,
@@ -213,6 +218,27 @@ Missing = Annotated[
         autocompletion=_words(MISSING),
         rich_help_panel=MODEL,
         metavar="WHAT",
+    ),
+]
+Deconfound = Annotated[
+    str | None,
+    typer.Option(
+        "--deconfound",
+        help="Covariates to regress out of every connection, such as age,sex,motion,site.",
+        autocompletion=_words(NUISANCES),
+        rich_help_panel=MODEL,
+        metavar="NAMES",
+    ),
+]
+DeconfoundOn = Annotated[
+    str,
+    typer.Option(
+        "--deconfound-on",
+        help="Training subjects on whom these effects are estimated: all or controls.",
+        callback=_one_of(FIT_ON),
+        autocompletion=_words(FIT_ON),
+        rich_help_panel=MODEL,
+        metavar="WHO",
     ),
 ]
 Density = Annotated[

@@ -13,6 +13,7 @@ from cignn._progress import track, working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command, say, say_json, show_table
 from cignn.cli.models import (
+    class_named,
     explained,
     own_scores,
     positive_of,
@@ -97,8 +98,9 @@ def on_screen(table: pd.DataFrame, n_classes: int) -> pd.DataFrame:
 
 
 PICTURES = ("png", "pdf", "svg")
-SHOWN = 10  # edges of the group on the screen, and these columns of theirs
-COLUMNS = ("source", "target", "weight", "connectivity")
+SHOWN = 5  # edges of the group on the screen for the class explained, and against it; these columns of theirs
+COLUMNS = ("source", "target", "contribution", "deviation", "weight", "connectivity")
+BY = ("auto", "contribution", "weight")
 
 
 @command()
@@ -107,12 +109,24 @@ def explain(
     model: opt.ModelFolder,
     new: opt.Subjects,
     out: Annotated[Path, typer.Option(help="Folder to write into.", file_okay=False)] = Path("explained"),
+    target: Annotated[
+        str | None,
+        typer.Option(help="Class to explain; by default the one predicted of each subject.", metavar="CLASS"),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="What ranks edges: contribution (what they did to the decision) or weight (where the model "
+            "looks); auto is the contribution where the explainer tells it.",
+            metavar="NAME",
+        ),
+    ] = "auto",
     top: Annotated[int, typer.Option(min=1, help="Number of edges to draw in a figure.", metavar="N")] = 50,
     edges: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Number of edges to list per subject, largest weights first; all by default.",
+            help="Number of edges to list per subject, top ones first; all by default.",
             metavar="N",
         ),
     ] = None,
@@ -130,10 +144,13 @@ def explain(
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Write the edges behind each subject's prediction, as tables and figures.
+    """Write what speaks for and against each subject's prediction, edge by edge.
 
-    The folder then holds probabilities.csv, group_edges.csv with its figure, and
-    in subjects/ a table of edges and a figure for each subject.
+    A contribution is what an edge adds to the log-odds of the class explained, a
+    deviation its distance from the mean of the training set's controls in their
+    standard deviations. The folder then holds probabilities.csv, group_edges.csv
+    with its figure, and in subjects/ a table of edges and a figure for each
+    subject.
 
     Example: [bold]cignn explain model new_subjects --out explained[/]
     """
@@ -143,65 +160,123 @@ def explain(
 
     if picture not in PICTURES:
         raise typer.BadParameter(f"must be png, pdf or svg, got '{picture}'.", param_hint="'--picture'")
+    if by not in BY:
+        raise typer.BadParameter(f"must be auto, contribution or weight, got '{by}'.", param_hint="'--by'")
     check_folder(out)
     fitted = load_model(model)
     counted = positive_of(fitted, model, positive)
+    wanted = class_named(fitted.classes_, target)
     data = read_new(new, model, format, label, atlas, load, as_json)
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))
     write_csv(out / "probabilities.csv", table)
     write_settings(out / FILE, context)
-    explanations = with_correlations(explained(classifier, graphs, explainer, seed, as_json), fitted, data)
+    explanations = explained(classifier, graphs, explainer, seed, as_json, wanted)
+    check_contributions(explanations, by)
+    explanations = with_correlations(explanations, fitted, data)
+    table = with_bases(table, explanations)
+    write_csv(out / "probabilities.csv", table)
     atlas_of = getattr(fitted, "atlas_", None)
     counts = how_many(table["subject"])
-    group = write_group(explanations, atlas_of, out, top, picture, counts)
-
-    (out / "subjects").mkdir(exist_ok=True)
-    names = file_names(table["subject"].tolist())
-    done = 0
-    try:
-        for i in track(range(len(names)), "writing subjects", len(names), not as_json):
-            one, path = explanations[i], out / "subjects" / f"{names[i]}.csv"
-            write_csv(path, one.top_edges(edges or max(len(one.edges), 1)))
-            if figures:
-                place = path.with_name(f"{names[i]}.{picture}")
-                draw(one, explanations[[i]], atlas_of, title_of(table, i), top, place)
-            done += 1
-    except KeyboardInterrupt:
-        raise InterruptedWorkError(f"{done} of {counts} are written into {out}.") from None
+    group = write_group(explanations, by, atlas_of, out, top, picture, counts)
+    drawn = (picture, top) if figures else None
+    write_subjects(explanations, table, by, edges, atlas_of, out, drawn, quiet=as_json)
     scores = own_scores(table, fitted.classes_, counted)
     if as_json:
-        content = {"out": out, "subjects": table["subject"].nunique(), "scans": len(names)}
+        content = {"out": out, "subjects": table["subject"].nunique(), "scans": len(table), "target": wanted}
         content |= {"probabilities": table, "positive": counted, "scores": scores}
         say_json(content | {"group_edges": None if group is None else group.head(top)})
         return
     if group is not None:
-        shown = [name for name in COLUMNS if name in group]
-        show_table(group[shown].head(SHOWN), f"top edges of {counts}", digits=2)
+        show_group(group, "the predicted class" if wanted is None else str(wanted), counts)
     tell_scores(scores, table, counted)
     what = "probabilities, edges and figures" if figures else "probabilities and edges"
     say(f"{what} of {counts}: {out}")
 
 
-def write_group(
-    explanations: Explanations, atlas: Any, out: Path, top: int, picture: str, counts: str
-) -> pd.DataFrame | None:
-    """Write the group's edges and figure; None where graphs are not aligned and have no common edges."""
-    import numpy as np
+def check_contributions(explanations: Explanations, by: str) -> None:
+    """Refuse to rank by contributions that an explainer does not tell."""
+    if by == "contribution" and explanations.edge_contributions is None:
+        raise typer.BadParameter(
+            "the explainer tells weights alone; leave it out or use --explainer contributions.",
+            param_hint="'--by'",
+        )
 
+
+def with_bases(table: pd.DataFrame, explanations: Explanations) -> pd.DataFrame:
+    """The predictions with the class explained and its base: base + all contributions = its log-odds."""
+    if explanations.edge_contributions is None:
+        return table
+    return table.assign(explained=explanations.explained, base=explanations.base)
+
+
+def write_group(
+    explanations: Explanations, by: str, atlas: Any, out: Path, top: int, picture: str, counts: str
+) -> pd.DataFrame | None:
+    """Write the group's edges and figure; None where graphs are not aligned and have no common edges.
+
+    Contributions count towards the class explained of each subject: towards one class those of a mixed group
+    cancel.
+    """
     if not explanations.graphs.aligned:
         return None
-    mean = explanations.mean()
-    order = np.argsort(-mean.edge_weights, kind="stable")
+    mean = explanations.mean(turn=False)
+    order = mean.ranking(by)
     table, ends = mean.table(order), tuple(mean.edges[order].T)
     if explanations.predictions is not None:
-        for name in sorted(set(explanations.predictions.tolist()), key=str):
-            chosen = explanations[explanations.predictions == name].mean()
-            table[f"weight_predicted_{name}"] = chosen.weights[ends]  # by number: names may repeat
+        names = sorted(set(explanations.predictions.tolist()), key=str)
+        parts = {name: explanations[explanations.predictions == name].mean(turn=False) for name in names}
+        if mean.edge_contributions is not None:
+            for name, part in parts.items():
+                table[f"contribution_predicted_{name}"] = part.contributions[ends]
+        for name, part in parts.items():
+            table[f"weight_predicted_{name}"] = part.weights[ends]  # by number: names may repeat
     write_csv(out / "group_edges.csv", table)
     draw(mean, None, atlas, counts, top, out / f"group.{picture}")
     return table
+
+
+def write_subjects(
+    explanations: Explanations,
+    table: pd.DataFrame,
+    by: str,
+    edges: int | None,
+    atlas: Any,
+    out: Path,
+    drawn: tuple[str, int] | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Write each subject's edges and, where ``drawn`` is a format and a number of edges, its figure."""
+    (out / "subjects").mkdir(exist_ok=True)
+    names = file_names(table["subject"].tolist())
+    done = 0
+    try:
+        for i in track(range(len(names)), "writing subjects", len(names), not quiet):
+            one, path = explanations[i], out / "subjects" / f"{names[i]}.csv"
+            write_csv(path, one.top_edges(edges or max(len(one.edges), 1), by))
+            if drawn is not None:
+                picture, top = drawn
+                place = path.with_name(f"{names[i]}.{picture}")
+                draw(one, explanations[[i]], atlas, title_of(table, i), top, place)
+            done += 1
+    except KeyboardInterrupt:
+        counts = how_many(table["subject"])
+        raise InterruptedWorkError(f"{done} of {counts} are written into {out}.") from None
+
+
+def show_group(group: pd.DataFrame, explained: str, counts: str) -> None:
+    """Show the group's top edges: those for and those against the class explained, or by weight."""
+    shown = [name for name in COLUMNS if name in group]
+    if "contribution" not in group:
+        show_table(group[shown].head(2 * SHOWN), f"top edges of {counts}", digits=2)
+        return
+    shown = [name for name in shown if name != "connectivity"]
+    for role in ("for", "against"):
+        part = group[group["role"] == role]
+        if len(part):
+            show_table(part[shown].head(SHOWN), f"{role} {explained}, mean of {counts}", digits=2)
 
 
 def draw(one: Explanation, as_set: Explanations | None, atlas: Any, title: str, top: int, path: Path) -> None:

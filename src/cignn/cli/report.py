@@ -45,6 +45,8 @@ STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are wher
     "unseen_sites": "grand_mean",
     "missing_covariates": "raise",
     "density": None,
+    "deconfound": None,
+    "deconfound_on": "all",
 }
 # settings of an evaluation on which the model of its report depends
 DECISIVE = ("data", "format", "label", "atlas", "load", "methods", "model", *STEPS)
@@ -205,7 +207,8 @@ def _trained(
     A model that is there is taken, unless an earlier report trained it with other settings.
     """
     from cignn import Cohort, load_model
-    from cignn.evaluation import Holdout
+    from cignn.evaluation import Holdout, positive_class
+    from cignn.evaluation.splits import labels_of
 
     place = run / "model"
     asked = {name: settings[name] for name in DECISIVE if name in settings}
@@ -228,7 +231,8 @@ def _trained(
     fitted: Any = classifier
     if isinstance(cohort, Cohort):
         choices = [settings.get(name, default) for name, default in STEPS.items()]
-        fitted = cohort_model(classifier, cohort, *choices, verbose=int(not quiet))
+        counted = positive_class(labels_of(cohort).y, settings.get("positive"))
+        fitted = cohort_model(classifier, cohort, *choices, positive=counted, verbose=int(not quiet))
     split = Holdout(test_size=HOLD_OUT).splits(cohort, seed)[0]
     if not quiet:
         complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")

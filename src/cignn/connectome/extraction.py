@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._arrays import digest, sha256
+from cignn._checks import letters
 
 if TYPE_CHECKING:
     from nibabel.spatialimages import SpatialHeader, SpatialImage
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 # as in the paper: head motion (24 terms), white matter and CSF; the band filter does the high-pass
 FMRIPREP = {"strategy": ("motion", "wm_csf"), "motion": "full", "wm_csf": "basic"}
 _PARAMETERS = {"trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z"}
+
+_DISPLACEMENT = {"framewisedisplacement", "fd"}  # letters of its column
 
 Table: TypeAlias = str | Path | pd.DataFrame | np.ndarray  # one row per volume of the scan
 Setting = str | Mapping[str, object] | None
@@ -58,6 +61,20 @@ def read_confounds(path: Path | None, table: Table | None, setting: Setting) -> 
     options = dict(setting) if isinstance(setting, Mapping) else FMRIPREP
     values, keep = load_confounds(str(path), **options)
     return Confounds(None if values is None else _numbers(values), None if keep is None else np.asarray(keep))
+
+
+def mean_displacement(path: Path | None, table: Table | None) -> float:
+    """Return the mean framewise displacement that the scan's own table or fMRIPrep's gives; NaN for none."""
+    for source in (table, None if path is None else find_fmriprep(path)):
+        try:
+            frame = _read_file(Path(source)) if isinstance(source, (str, Path)) else source
+        except (OSError, ValueError):  # `read_confounds` says so where the table is needed
+            continue
+        if isinstance(frame, pd.DataFrame):
+            columns = [column for column in frame if letters(str(column)) in _DISPLACEMENT]
+            if columns:
+                return float(pd.to_numeric(frame[columns[0]], errors="coerce").mean())
+    return np.nan
 
 
 def find_fmriprep(path: Path) -> Path | None:
@@ -178,6 +195,7 @@ class Extracted(NamedTuple):
     series: np.ndarray  # (volumes kept, r) float32, columns in the order of the labels
     missing: np.ndarray  # numbers of the columns without signal, which are zero
     n_confounds: int
+    mean_fd: float = np.nan  # mean framewise displacement, from the table of confounds; not in the cache
 
 
 class Failed(NamedTuple):
@@ -219,13 +237,12 @@ def _extract(scan: Scan, recipe: Recipe, cache: Path | None) -> Extracted:
     confounds = read_confounds(path, scan.table, recipe.confounds)
     confounds = kept_confounds(confounds, n_volumes, recipe.drop)
     entry = None if cache is None else cache / f"{_key(scan, recipe, confounds, t_r)}.npz"
-    known = None if entry is None else _read(entry)
-    if known is not None:
-        return known
-    result = _clean(_region_means(image.slicer[..., recipe.drop :], recipe), confounds, recipe, t_r)
-    if entry is not None:
-        _write(entry, result)
-    return result
+    result = None if entry is None else _read(entry)
+    if result is None:
+        result = _clean(_region_means(image.slicer[..., recipe.drop :], recipe), confounds, recipe, t_r)
+        if entry is not None:
+            _write(entry, result)
+    return result._replace(mean_fd=mean_displacement(path, scan.table))
 
 
 def header_t_r(header: SpatialHeader) -> float:

@@ -176,6 +176,8 @@ class RoiSeries(CohortTransformer):
         -------
         Cohort
             One subject per scan. Subjects that fail are left out, with a warning that lists the reasons.
+            The covariate ``mean_fd`` is the mean of the column framewise_displacement of the confounds, where
+            they have one.
         """
         recipe = self._recipe()
         scans = self._scans(X)
@@ -203,9 +205,11 @@ class RoiSeries(CohortTransformer):
             if len(result.missing)
         }
         self._warn(kept)
+        motion = np.array([result.mean_fd for result in kept.values()])
         return Cohort(
             [result.series for result in kept.values()],
             subjects=list(kept),
+            covariates=None if np.isnan(motion).all() else {"mean_fd": motion},
             roi_names=atlas.names,
             atlas=atlas,
             zeros_mean_absent=True,

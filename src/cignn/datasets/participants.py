@@ -39,7 +39,16 @@ COLUMNS = {
     "sex": ("sex", "gender"),
     "session": ("session", "session_id", "ses"),
     "run": ("run", "run_id"),
-    "mean_fd": ("mean_fd", "func_mean_fd", "fd_mean", "mean_framewise_displacement"),
+    "mean_fd": (
+        "mean_fd",
+        "func_mean_fd",
+        "fd_mean",
+        "mean_framewise_displacement",
+        "framewise_displacement",
+        "mean_fd_power",
+        "mean_fd_jenkinson",
+        "fd",
+    ),
 }
 NUMBERS = ("age", "mean_fd")  # never categories
 UNKNOWN = {"unknown", "unk", "missing", "?", "-", "."}  # said of a number that is not known

@@ -104,6 +104,10 @@ def from_scans(
     why = dict(zip(cohort.exclusions["subject"].map(people.bare), cohort.exclusions["detail"], strict=True))
     details = [why.get(people.bare(name), "no series") for name in failed]
     told = people.describe(frame.iloc[rows].reset_index(drop=True), label, source)
+    if "mean_fd" in cohort.covariates:  # of the confounds, where the table does not say
+        table, motion = told["covariates"], cohort.covariates["mean_fd"]
+        said = table["mean_fd"].combine_first(motion) if "mean_fd" in table else motion
+        told["covariates"] = table.assign(mean_fd=said)
     return cohort._with(exclusions=None, **told)._noting(joined(gone, excluded(failed, "extract", details)))
 
 

@@ -28,7 +28,7 @@ from cignn.evaluation.faithfulness import (
     sparsity,
 )
 from cignn.evaluation.probes import Audit, Finding
-from cignn.evaluation.removal import Removal, removal, reversals, top_edge_masks
+from cignn.evaluation.removal import Removal, removal, reversals, top_edge_masks, univariate_scores
 from cignn.evaluation.reproducibility import Reproducibility, reproducibility
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
@@ -107,4 +107,5 @@ __all__ = [
     "summary",
     "top_edge_masks",
     "top_overlap",
+    "univariate_scores",
 ]

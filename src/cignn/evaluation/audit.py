@@ -293,7 +293,7 @@ def _label_finding(what: str, probe: Probe | None) -> Finding:
         "ComBat inside the fold",
         "all of these": "an accuracy no higher than this says nothing about brains; report it beside yours",
         "scan length": "cut all series to the same length, or to the same length within a site",
-    }.get(what, f"match the classes for {what}, or regress it out inside the fold, and report both")
+    }.get(what, f"match the classes for {what}, or take it out inside the fold (Deconfound), and report both")
     severity = "serious" if probe.score >= STRONG else "warning"
     return Finding(name, severity, probe.score, "AUC", message, advice)
 
@@ -380,5 +380,8 @@ def _motion_finding(probe: Probe | None) -> Finding:
     message = f"mean_fd can be told with rank correlation {probe.score:.2f}"
     if probe.z < CLEAR or probe.score < MOTION_NOTABLE:
         return Finding(name, "fine", probe.score, measure, message)
-    advice = "clean the series for motion, exclude the worst scans, and check motion → label"
+    advice = (
+        "clean the series for motion, exclude the worst scans, take it out inside the fold (Deconfound), "
+    )
+    advice += "and check motion → label"
     return Finding(name, "warning", probe.score, measure, message, advice)

@@ -13,11 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from sklearn.pipeline import Pipeline
 
 from cignn import _checks
+from cignn._arrays import symmetric
 from cignn._checks import choice, number
 from cignn._random import as_random_state
+from cignn.estimators.graph_vectors import connectivity_vector
 from cignn.explanations import Explanations
 from cignn.explanations.explanation import BY, NO_CONTRIBUTIONS, SIDES
 from cignn.graphs import GraphSet
@@ -103,7 +106,7 @@ def top_edge_masks(
 
 def edge_ranks(explanations: Explanations, by: str = "weight", side: str = "both") -> np.ndarray:
     """(all edges,) place of every edge in its graph, 0 for the top one, graph after graph."""
-    return ranks_of(explanations.graphs, _scores(explanations, by, side))
+    return ranks_of(explanations.graphs, edge_scores(explanations, by, side))
 
 
 def ranks_of(graphs: GraphSet, scores: Sequence[np.ndarray]) -> np.ndarray:
@@ -115,8 +118,8 @@ def ranks_of(graphs: GraphSet, scores: Sequence[np.ndarray]) -> np.ndarray:
     return _ranks(graphs.n_edges, -np.concatenate([np.empty(0, np.float32), *scores]), scramble)
 
 
-def _scores(explanations: Explanations, by: str, side: str) -> list[np.ndarray]:
-    """(e,) per graph: what ranks its edges."""
+def edge_scores(explanations: Explanations, by: str = "weight", side: str = "both") -> list[np.ndarray]:
+    """(e,) per graph: what ranks its edges, see `top_edge_masks`."""
     choice("by", by, BY)
     choice("side", side, SIDES)
     contributions = explanations.edge_contributions
@@ -288,7 +291,7 @@ def reversals(
     >>> graphs = make_ba2motifs(20, random_state=0)
     >>> model = make_estimator("dir", epochs=1, random_state=0).fit(graphs)
     >>> by_number = {"edge number": [np.arange(n) for n in graphs.n_edges]}
-    >>> reversals(model, model.explain(graphs), by_number, share=0)["reversed"].max()
+    >>> reversals(model, model.explain(graphs), by_number, share=0)["reversed"].max().item()
     0.0
     """
     graphs, step = some(explanations), _step(share)
@@ -308,6 +311,58 @@ def reversals(
         lost = np.mean([(whole - left)[every, label] for left in after])
         rows.append({"ranking": name, "reversed": float(changed), "lost": float(lost)})
     return pd.DataFrame(rows)
+
+
+def univariate_scores(
+    training: GraphSet, graphs: GraphSet, explained: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Evidence of each connection read alone: its two-sample t times the graph's deviation.
+
+    This is what a ranking of connections without a model has to offer; `reversals` compares it with
+    contributions.
+
+    Parameters
+    ----------
+    training : GraphSet
+        Aligned graphs with labels of two classes: t, mean and standard deviation come from them.
+    graphs : GraphSet
+        Graphs with the same nodes.
+    explained : array of shape (g,), default=None
+        The class towards which each graph's evidence counts. By default it counts by its size.
+
+    Returns
+    -------
+    list of arrays of shape (e,)
+        One score per edge of ``graphs.edges(i)``: |t| · |deviation|, or t · deviation with the sign of the
+        class explained.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cignn import GraphSet
+    >>> from cignn.evaluation import univariate_scores
+    >>> adj = (1 - np.eye(3)) * np.array([0.25, 0.5, 0.75, 1.0])[:, None, None]
+    >>> graphs = GraphSet.from_arrays(adj, y=[0, 0, 1, 1], aligned=True)
+    >>> [len(scores) for scores in univariate_scores(graphs, graphs)]
+    [3, 3, 3, 3]
+    """
+    n = int(training.n_nodes[0])
+    vectors = connectivity_vector(training, n).astype(np.float64)
+    labels = np.empty(0) if training.y is None else training.y
+    classes = np.unique(labels)
+    if len(classes) != 2:
+        raise ValueError(f"a two-sample t needs training graphs of two classes, got {len(classes)}.")
+    t = stats.ttest_ind(*(vectors[labels == label] for label in classes[::-1])).statistic
+    spread = vectors.std(0, ddof=1)
+    slope = np.divide(np.nan_to_num(t), spread, out=np.zeros(len(spread)), where=spread > 0)
+    sign = np.ones(len(graphs)) if explained is None else np.where(explained == classes[1], 1, -1)
+    slopes, means = (symmetric(values, np.zeros((n, n))) for values in (slope, vectors.mean(0)))
+    scores = []
+    for i in range(len(graphs)):
+        ends = tuple(graphs.edges(i).T)
+        evidence = slopes[ends] * (graphs.edge_values(i) - means[ends])
+        scores.append(np.abs(evidence) if explained is None else sign[i] * evidence)
+    return scores
 
 
 def probabilities_without(

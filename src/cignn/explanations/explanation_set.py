@@ -103,8 +103,11 @@ class Explanations(ExplainedGraphs):
         out.insert(0, "graph", np.repeat(np.arange(len(tables)), [len(table) for table in tables]))
         return out
 
-    def mean(self, target: object = None) -> Explanation:
+    def mean(self, target: object = None, *, turn: bool = True) -> Explanation:
         """Return the mean over aligned graphs: the explanation of the group.
+
+        Contributions of a mixed group towards one class cancel: what speaks for it in some speaks against it
+        in others. Take the mean of one class, or ``turn=False``.
 
         Parameters
         ----------
@@ -112,6 +115,9 @@ class Explanations(ExplainedGraphs):
             The class towards which contributions count. By default the class explained where it is the same
             for all graphs, otherwise the last of two classes. With more classes the mean has no
             contributions, unless all graphs were explained for one class.
+        turn : bool, default=True
+            Whether the contributions of all graphs are turned towards one class. If not, those of a graph
+            count towards the class explained of this graph: what edges do for the decisions, on average.
 
         Returns
         -------
@@ -121,10 +127,10 @@ class Explanations(ExplainedGraphs):
         """
         edges, weights, present = self.aligned_weights("a group mean")
         told: dict[str, Any] = {}
-        target = self.one_class() if target is None else target
-        if target is not None:
-            turned = self.towards(target)
-            values, base = turned.aligned_contributions(target).contributions, turned._told()[1]
+        target = self.one_class() if target is None and turn else target
+        if target is not None or (not turn and self.edge_contributions is not None):
+            contributions, base = (self if target is None else self.towards(target))._told()
+            values = self._aligned(contributions, "a group mean")[1]
             mean = values.mean(0, dtype=np.float64).astype(np.float32)
             told = {"edge_contributions": mean, "base": float(base.mean()), "explained": target}
         if self.graphs.weighted:

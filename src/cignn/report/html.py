@@ -17,9 +17,9 @@ import pandas as pd
 from cignn import __version__
 from cignn._arrays import sha256
 from cignn._files import write_text
-from cignn.datasets.atlas import SYSTEM_NAMES
 from cignn.evaluation.explanation import explanation_roc_auc
-from cignn.report.payload import BUDGET, Group, alike, cell, group_of, payload_of, records
+from cignn.report.group import group_context
+from cignn.report.payload import cell, payload_of
 from cignn.report.performance import (
     NAMES,
     MethodTable,
@@ -32,11 +32,11 @@ from cignn.report.performance import (
     scored_of,
     site_rows,
 )
+from cignn.report.records import BUDGET, Edges, alike, edges_of, records
 from cignn.report.report_data import ReportData
-from cignn.report.style import in_order
 
 PROTOCOLS = {"holdout": "random hold-outs", "kfold": "cross-validation", "loso": "leaving one site out"}
-SCRIPTS = ("data.js", "charts.js", "table.js", "viewer.js", "subject.js", "main.js")
+SCRIPTS = ("data.js", "charts.js", "table.js", "viewer.js", "evidence.js", "subject.js", "main.js")
 
 
 def write_report(path: str | Path, data: ReportData, *, budget: int = BUDGET) -> Path:
@@ -48,7 +48,7 @@ def write_report(path: str | Path, data: ReportData, *, budget: int = BUDGET) ->
         Name of the file, with the ending .html.
     data : ReportData
         Result of `report_of`.
-    budget : int, default=18000000
+    budget : int, default=21000000
         Bytes that the graphs' edges may take before they are encoded. Where they do not fit, each graph keeps
         its top edges and the page says so.
 
@@ -93,11 +93,11 @@ def render_report(data: ReportData, *, budget: int = BUDGET) -> str:
 
     script = '"use strict";\n(() => {\n' + "\n".join(source(name) for name in SCRIPTS) + "})();\n"
     digest = base64.b64encode(bytes.fromhex(sha256(script.encode()))).decode()
-    group = group_of(data)
-    kept = records(data, group, budget)
-    payload = payload_of(data, group, kept)
+    edges = edges_of(data)
+    kept = records(data, edges, budget)
+    payload = payload_of(data, edges, kept)
     return environment.get_template("report.html").render(
-        **_context(data, group),
+        **_context(data, edges),
         style=source("report.css"),
         script=script,
         policy=f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -115,7 +115,7 @@ def embedded_json(value: object) -> str:
     return text
 
 
-def _context(data: ReportData, group: Group | None) -> dict[str, object]:
+def _context(data: ReportData, edges: Edges | None) -> dict[str, object]:
     """Everything the template reads."""
     scores = own_scores(data)
     scored = scored_of(data)
@@ -124,36 +124,39 @@ def _context(data: ReportData, group: Group | None) -> dict[str, object]:
     removal = data.removal
     lead = scores.get("balanced_accuracy", Score(np.nan))
     shown = [*scores, *(m for table in tables for m in table.metrics)]
-    return _data_context(data) | {
-        "title": data.title,
-        "version": __version__,
-        "written": datetime.now().strftime("%Y-%m-%d %H:%M"),
-        "n_scored": 0 if scored is None else scored.n_subjects,
-        "run": run,
-        "missing": [str(task) for task in data.missing],
-        "held_out": data.held_out is not None,
-        "trained_on": data.trained_on and data.held_out is None,
-        "metric_names": NAMES,
-        "method_tables": [_method_view(table, data) for table in tables],
-        "scores": {NAMES.get(name, name): score for name, score in scores.items()},
-        "meanings": meanings(shown, data.class_labels, data.positive_number),
-        "lead": None if np.isnan(lead.value) or (run is not None and run["unfinished"]) else lead,
-        "sites": site_rows(data),
-        "calibration": calibration_bins(data),
-        "tangent": data.explanations.connectivity is not None,
-        "explanation_auc": _explanation_auc(data),
-        "removal": None
-        if removal is None
-        else [
-            (float(share), float(top.mean()), float(random.mean()))
-            for share, top, random in zip(removal.shares, removal.top, removal.random, strict=True)
-        ],
-        "members": 0 if data.member_probabilities is None else len(data.member_probabilities),
-        "systems": _system_table(data),
-        "alike": alike(group),
-        "settings": {str(k): _setting(v) for k, v in data.settings.items()},
-        "facts": {str(k): str(v) for k, v in data.facts.items()},
-    }
+    return (
+        _data_context(data)
+        | group_context(data)
+        | {
+            "title": data.title,
+            "version": __version__,
+            "written": datetime.now().strftime("%Y-%m-%d %H:%M"),
+            "n_scored": 0 if scored is None else scored.n_subjects,
+            "run": run,
+            "missing": [str(task) for task in data.missing],
+            "held_out": data.held_out is not None,
+            "trained_on": data.trained_on and data.held_out is None,
+            "metric_names": NAMES,
+            "method_tables": [_method_view(table, data) for table in tables],
+            "scores": {NAMES.get(name, name): score for name, score in scores.items()},
+            "meanings": meanings(shown, data.class_labels, data.positive_number),
+            "lead": None if np.isnan(lead.value) or (run is not None and run["unfinished"]) else lead,
+            "sites": site_rows(data),
+            "calibration": calibration_bins(data),
+            "tangent": data.explanations.connectivity is not None,
+            "explanation_auc": _explanation_auc(data),
+            "removal": None
+            if removal is None
+            else [
+                (int(count), float(top.mean()), float(random.mean()))
+                for count, top, random in zip(removal.shares, removal.top, removal.random, strict=True)
+            ],
+            "members": 0 if data.member_probabilities is None else len(data.member_probabilities),
+            "alike": alike(edges),
+            "settings": {str(k): _setting(v) for k, v in data.settings.items()},
+            "facts": {str(k): str(v) for k, v in data.facts.items()},
+        }
+    )
 
 
 def _data_context(data: ReportData) -> dict[str, object]:
@@ -258,32 +261,6 @@ def _table(frame: pd.DataFrame | None) -> dict[str, object] | None:
     return {
         "columns": [str(c) for c in flat],
         "rows": [[cell(v) for v in row] for row in flat.itertuples(index=False)],
-    }
-
-
-def _system_table(data: ReportData) -> dict[str, object] | None:
-    """Mean weights within and between systems, each with its shade from 0 to 1."""
-    if not data.graphs.aligned or "system" not in data.graphs.node_meta:
-        return None
-    table = data.explanations.by_system()
-    names = in_order(data.graphs.node_meta["system"])
-    if not 2 <= len(names) <= 20:
-        return None
-    values = table.loc[names, names].to_numpy(float)
-    low, high = np.nanmin(values), np.nanmax(values)
-    span = (high - low) or 1.0
-    rows = [
-        [(None, 0.0) if np.isnan(v) else (float(v), float((v - low) / span)) for v in row] for row in values
-    ]
-    known = [(name, SYSTEM_NAMES[name]) for name in names if name in SYSTEM_NAMES]
-    digits = 2 if high - low >= 0.1 else 3
-    return {
-        "names": names,
-        "rows": rows,
-        "low": f"{low:.{digits}f}",
-        "high": f"{high:.{digits}f}",
-        "digits": digits,
-        "long": known,
     }
 
 

@@ -5,36 +5,28 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from cignn import __version__
-from cignn._progress import track
+from cignn._progress import working
 from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.exclusions import exclusion_lines
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.classification import positive_class
-from cignn.evaluation.faithfulness import edge_ranks, probabilities_without
 from cignn.evaluation.probes import Audit
+from cignn.evaluation.removal import Removal, removal
+from cignn.evaluation.reproducibility import Reproducibility
 from cignn.evaluation.tasks import MissingTask
-from cignn.explanations import Explanations
+from cignn.explanations import Explanations, GroupExplanation
 from cignn.graphs import GraphSet
 
-SHARES = (0.0, 0.05, 0.1, 0.2, 0.5)  # of a graph's edges that are removed
-
-
-class Removal(NamedTuple):
-    """Probability of the predicted class after edges were removed."""
-
-    shares: np.ndarray  # (s,) of edges removed, the first 0
-    top: np.ndarray  # (s, g) without the top edges
-    random: np.ndarray  # (s, g) without as many random edges
+STEPS = tuple(k * 10**power for power in range(4) for k in (1, 2, 5))  # numbers of edges removed
 
 
 @dataclass(frozen=True)
@@ -52,7 +44,7 @@ class ReportData:
     member_probabilities : ndarray of shape (m, g, k), default=None
         Probabilities by each member of an ensemble.
     removal : Removal, default=None
-        Probabilities after edges were removed.
+        Probabilities after numbers of edges were removed, from `removal`.
     held_out : bool ndarray of shape (g,), default=None
         Graphs the model was not trained on, None where that is not known. Only these are scored.
     trained_on : bool, default=False
@@ -83,6 +75,11 @@ class ReportData:
         Versions and other facts, shown as a table.
     title : str, default="Connections behind the decisions"
         Title of the report.
+    group : GroupExplanation, default=None
+        Explanation of the group with its uncertainty, from `explain_group`. Without it the report shows means
+        and says that nothing is known about how sure they are.
+    reproducibility : Reproducibility, default=None
+        How well maps of disjoint subjects agree, from `reproducibility`.
 
     Examples
     --------
@@ -115,6 +112,8 @@ class ReportData:
     settings: Mapping[str, object] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
     title: str = "Connections behind the decisions"
+    group: GroupExplanation | None = None
+    reproducibility: Reproducibility | None = None
 
     def __post_init__(self) -> None:
         g, k = len(self.explanations), len(self.classes)
@@ -130,6 +129,10 @@ class ReportData:
         if self.held_out is not None and np.shape(self.held_out) != (g,):
             raise ValueError(f"held_out must have one entry per graph ({g}), got {np.shape(self.held_out)}.")
         positive_class(self.classes, self.positive)  # raises for an unknown class
+        nodes = int(self.graphs.n_nodes.max(initial=0))
+        if self.group is not None and (not self.graphs.aligned or self.group.map.shape != (nodes, nodes)):
+            found = self.group.map.shape
+            raise ValueError(f"the group's map must have the {nodes} nodes of aligned graphs, got {found}.")
         if self.predictions is not None and not len(self.predictions):
             raise ValueError("predictions of the evaluation must have rows, got none; pass None instead.")
 
@@ -194,6 +197,14 @@ class ReportData:
         return [self.class_name(label) for label in self.classes.tolist()]
 
     @property
+    def reference_name(self) -> str:
+        """Name of the controls that deviations are measured from, for readers."""
+        reference = self.explanations.reference
+        given = "" if reference is None else str(reference.name)
+        known = {str(label): self.class_name(label) for label in self.classes.tolist()}
+        return known.get(given, given)
+
+    @property
     def predicted(self) -> np.ndarray:
         """Numbers of the most probable classes, array of shape (g,)."""
         return self.probabilities.argmax(1)
@@ -230,6 +241,8 @@ def report_of(
     positive: object = None,
     class_names: Mapping[Any, str] | None = None,
     title: str | None = None,
+    group: GroupExplanation | None = None,
+    reproducibility: Reproducibility | None = None,
     random_state: int = 0,
     verbose: int = 0,
 ) -> ReportData:
@@ -264,10 +277,14 @@ def report_of(
         Names of the labels, for instance ``{0: "TD", 1: "ASD"}``.
     title : str, default=None
         Title of the report.
+    group : GroupExplanation, default=None
+        Explanation of the group with its uncertainty, from `explain_group`.
+    reproducibility : Reproducibility, default=None
+        How well maps of disjoint subjects agree, from `reproducibility`.
     random_state : int, default=0
         Seed of the random edges that are removed.
     verbose : int, default=0
-        Whether to show a progress bar.
+        Whether to say what is being done.
 
     Returns
     -------
@@ -302,6 +319,8 @@ def report_of(
         if isinstance(model, CohortClassifier) and isinstance(given, Cohort):
             explanations = explanations.with_connectivity(model.shown_connectivity(given))
     probabilities = np.asarray(classifier.predict_proba(graphs))
+    with working("removing edges", bool(verbose)):
+        removed = _without_edges(classifier, explanations, probabilities, random_state)
     if held_out is None and isinstance(classifier, GraphClassifier):
         held_out = ~classifier.trained_on(graphs)
     digest = getattr(classifier, "training_digest_", None)
@@ -313,7 +332,7 @@ def report_of(
         np.asarray(classifier.classes_),
         probabilities,
         member_probabilities(classifier, graphs),
-        removal(classifier, explanations, probabilities, random_state=random_state, verbose=verbose),
+        removed,
         None if all_seen or held_out is None else np.asarray(held_out, bool),
         trained_on=all_seen,
         results=results,
@@ -327,6 +346,8 @@ def report_of(
         colours=_colours(cohort),
         settings=dict(getattr(classifier, "settings_", {})),
         facts=_facts(classifier, digest),
+        group=group,
+        reproducibility=reproducibility,
         **more,
     )
 
@@ -355,31 +376,14 @@ def member_probabilities(classifier: GraphClassifier, graphs: GraphSet) -> np.nd
     return np.stack(said)
 
 
-def removal(
-    classifier: GraphClassifier,
-    explanations: Explanations,
-    probabilities: np.ndarray | None = None,
-    shares: Sequence[float] = SHARES,
-    random_state: int = 0,
-    verbose: int = 0,
+def _without_edges(
+    classifier: GraphClassifier, explanations: Explanations, probabilities: np.ndarray, seed: int
 ) -> Removal:
-    """Remove edges from every graph, the top ones or as many random ones, and predict again.
-
-    probabilities : (g, k) of the whole graphs, computed if None.
-    """
-    graphs = explanations.graphs
-    rng = np.random.default_rng(random_state)
-    at_random = Explanations(graphs, [rng.random(n) for n in graphs.n_edges])
-    whole = np.asarray(classifier.predict_proba(graphs) if probabilities is None else probabilities)
-    every, target = np.arange(len(graphs)), whole.argmax(1)
-    left = np.empty((2, len(shares), len(graphs)))
-    work = chain.from_iterable(
-        probabilities_without(classifier, explanations, edge_ranks(ranking), shares, whole)
-        for ranking in (explanations, at_random)
-    )
-    for at, after in enumerate(track(work, "removing edges", 2 * len(shares), verbose)):
-        left[divmod(at, len(shares))] = after[every, target]
-    return Removal(np.array(shares, float), *left)
+    """Probabilities without 1, 2, 5, 10 and so on of the edges that matter most, up to half of all."""
+    most = max(1, explanations.graphs.n_edges.max(initial=0) // 2)
+    steps = [0, *(count for count in STEPS if count <= most)]
+    given: dict[str, Any] = {"probabilities": probabilities, "random_state": seed}
+    return removal(classifier, explanations, steps, n_random=1, **given)
 
 
 # ----------------------------------------------------------------------- helpers

@@ -14,43 +14,73 @@ function recordOf(i) {
   return bytes(lines[i]);
 }
 
+const floats = (text) => new Float32Array(bytes(text));
 const GROUP = REPORT.group && {
+  ...REPORT.group,
   pairs: new Uint16Array(bytes(REPORT.group.pairs)),
-  sets: REPORT.group.sets.map((set) => ({ ...set, weight: new Float32Array(bytes(set.weight)) })),
-  deviation: new Float32Array(bytes(REPORT.group.deviation)),
-  connectivity: new Float32Array(bytes(REPORT.group.connectivity)),
-  negligible: REPORT.group.negligible,
-  usual: new Float32Array(bytes(REPORT.group.usual)),
+  sets: REPORT.group.sets.map((set) => ({ ...set, value: floats(set.value), deviation: set.deviation && floats(set.deviation) })),
+  weight: floats(REPORT.group.weight),
+  spread: floats(REPORT.group.spread),
+  connectivity: floats(REPORT.group.connectivity),
+  usual: floats(REPORT.group.usual),
   known: REPORT.group.known && new Uint8Array(bytes(REPORT.group.known)),
 };
+const EVIDENCE = REPORT.evidence && { ...REPORT.evidence, sums: REPORT.evidence.sums && floats(REPORT.evidence.sums) };
+const REFERENCE = REPORT.reference && { name: REPORT.reference.name, mean: floats(REPORT.reference.mean), std: floats(REPORT.reference.std) };
+const SURVEY = REPORT.survey && {
+  ...REPORT.survey,
+  pairs: new Uint16Array(bytes(REPORT.survey.pairs)),
+  selected: new Uint8Array(bytes(REPORT.survey.selected)),
+  direction: new Int8Array(bytes(REPORT.survey.direction)),
+  value: floats(REPORT.survey.value),
+  columns: Object.fromEntries(Object.entries(REPORT.survey.columns).map(([name, text]) => [name, floats(text)])),
+};
 
-// Edges of one graph: ends s and t, weight w, connectivity c, and the edge's number in the group or −1.
+// The values of a column's codes 1 to 255, see records.py.
+const DECODE = {
+  weight: (code, low, high) => low + ((code - 1) / 254) * (high - low),
+  connectivity: (code, _, high) => ((code - 128) / 127) * high,
+  deviation: (code, _, high) => ((code - 128) / 127) * high,
+  contribution: (code, _, high) => Math.sign(code - 128) * ((code - 128) / 127) ** 2 * high,
+};
+
+// Edges of one graph: ends s and t, number in the group or −1, weight w, connectivity c, contribution, deviation;
+// v is what ranks and draws them.
 function edgesOf(i) {
   const buffer = recordOf(i);
-  const [low, high, largest] = new Float32Array(buffer, 0, 3);
-  const out = { s: [], t: [], w: [], c: [], id: [], step: (high - low) / 254 }; // step: the resolution of a byte
-  const add = (s, t, code, signed, id) => {
+  const { columns } = REPORT;
+  const bounds = new Float32Array(buffer, 0, 2 * columns.length);
+  const start = 8 * columns.length;
+  const dense = REPORT.layout === "dense";
+  const n = dense ? GROUP.pairs.length / 2 : new Uint32Array(buffer, start, 1)[0];
+  const ends = dense ? null : new Uint16Array(buffer, start + 4, 2 * n);
+  const codes = new Uint8Array(buffer, dense ? start : start + 4 + 4 * n);
+  const out = { s: [], t: [], id: [], w: [], c: [], contribution: [], deviation: [], step: 0 };
+  const of = (name, e) => {
+    const k = columns.indexOf(name);
+    return k < 0 ? NaN : DECODE[name](codes[k * n + e], bounds[2 * k], bounds[2 * k + 1]);
+  };
+  for (let e = 0; e < n; e++) {
+    if (!codes[e]) continue; // the graph does not have this edge
+    const [s, t] = dense ? [GROUP.pairs[2 * e], GROUP.pairs[2 * e + 1]] : [ends[e], ends[n + e]];
+    const id = dense ? e : groupNumber(s, t);
+    const c = of("connectivity", e);
     out.s.push(s);
     out.t.push(t);
-    out.w.push(low + ((code - 1) / 254) * (high - low));
-    out.c.push((signed / 127) * largest);
     out.id.push(id);
-  };
-  if (REPORT.layout === "dense") {
-    const n = GROUP.pairs.length / 2;
-    const codes = new Uint8Array(buffer, 12, n);
-    const signed = new Int8Array(buffer, 12 + n, n);
-    for (let e = 0; e < n; e++) {
-      if (codes[e]) add(GROUP.pairs[2 * e], GROUP.pairs[2 * e + 1], codes[e], signed[e], e);
-    }
-    return out;
+    out.c.push(c);
+    out.w.push(columns.includes("weight") ? of("weight", e) : GROUP.weight[id]);
+    out.contribution.push(of("contribution", e));
+    out.deviation.push(columns.includes("deviation") ? of("deviation", e) : deviationOf(id, c));
   }
-  const n = new Uint32Array(buffer, 12, 1)[0];
-  const ends = new Uint16Array(buffer, 16, 2 * n);
-  const codes = new Uint8Array(buffer, 16 + 4 * n, n);
-  const signed = new Int8Array(buffer, 16 + 5 * n, n);
-  for (let e = 0; e < n; e++) add(ends[e], ends[n + e], codes[e], signed[e], groupNumber(ends[e], ends[n + e]));
-  return out;
+  const k = columns.indexOf("weight");
+  if (k >= 0) out.step = (bounds[2 * k + 1] - bounds[2 * k]) / 254; // the resolution of a byte
+  return Object.assign(out, EVIDENCE ? { v: out.contribution, signed: true, noun: "contribution" } : { v: out.w, signed: false, noun: "weight" });
+}
+
+// How far a connection is from the controls' mean, in their standard deviations.
+function deviationOf(id, c) {
+  return REFERENCE && id >= 0 && REFERENCE.std[id] > 0 ? (c - REFERENCE.mean[id]) / REFERENCE.std[id] : NaN;
 }
 
 let numbers = null;
@@ -63,15 +93,32 @@ function groupNumber(s, t) {
   return numbers.get(s * 65536 + t) ?? -1;
 }
 
-function groupEdges(set) {
-  const n = GROUP.pairs.length / 2;
-  const out = { s: [], t: [], w: Array.from(set.weight), c: Array.from(GROUP.connectivity), id: [] };
-  for (let e = 0; e < n; e++) {
-    out.s.push(GROUP.pairs[2 * e]);
-    out.t.push(GROUP.pairs[2 * e + 1]);
+const onPairs = (pairs) => {
+  const out = { s: [], t: [], id: [] };
+  for (let e = 0; e < pairs.length / 2; e++) {
+    out.s.push(pairs[2 * e]);
+    out.t.push(pairs[2 * e + 1]);
     out.id.push(e);
   }
   return out;
+};
+function groupEdges(set) {
+  const words = EVIDENCE ? { signed: true, noun: "contribution" } : { signed: false, noun: "weight" };
+  return { ...onPairs(GROUP.pairs), v: Array.from(set.value), c: Array.from(GROUP.connectivity), ...words };
+}
+// The map of the group; what does not survive is drawn in grey.
+function surveyEdges() {
+  const value = Array.from(SURVEY.value);
+  return { ...onPairs(SURVEY.pairs), v: value, c: value, signed: true, noun: "value", mark: Array.from(SURVEY.selected) };
+}
+
+let selected = null;
+function survives(s, t) {
+  if (selected === null) {
+    selected = new Set();
+    SURVEY.selected.forEach((yes, e) => yes && selected.add(SURVEY.pairs[2 * e] * 65536 + SURVEY.pairs[2 * e + 1]));
+  }
+  return selected.has(Math.min(s, t) * 65536 + Math.max(s, t));
 }
 
 // Nodes of a graph: names, system of each (or null), coordinates (or null).
@@ -118,5 +165,9 @@ const number = (value, digits = 2) => {
   const text = value.toFixed(digits);
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 };
+const signed = (value, digits = 2) => (Number(value.toFixed(digits)) > 0 ? `+${number(value, digits)}` : number(value, digits));
+// Digits that leave three significant ones in the largest value of a list.
+const digitsOf = (largest) => (largest > 0 ? Math.min(6, Math.max(2, 2 - Math.floor(Math.log10(largest)))) : 2);
+const largestOf = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 const share = (value) => `${(100 * Math.min(1, Math.max(0, value))).toFixed(1)}%`;
 const key = (style, words) => element("span", {}, element("span", { class: `key ${style}` }), words);

@@ -4,37 +4,92 @@ function groupSection() {
   const root = document.getElementById("group-view");
   if (!root || !GROUP) return;
   const place = element("div", { id: "group-viewer" });
+  const n = `${SUBJECTS.name.length} ${REPORT.unit}s`;
+  const viewer = (label) => new Viewer(place, NODES, { label });
+  if (SURVEY) {
+    root.append(place);
+    return viewer(`Map of the group of ${n}`).setEdges(surveyEdges(), [`speaks for ${SURVEY.second}`, `against ${SURVEY.second}`]);
+  }
+  const show = (k) => {
+    const set = GROUP.sets[k];
+    made.setEdges(groupEdges(set), set.towards === null ? undefined : [`for ${set.towards}`, `against ${set.towards}`]);
+  };
   if (GROUP.sets.length > 1) {
-    const choice = element("select", { id: "group-set", onchange: () => viewer.setEdges(groupEdges(GROUP.sets[choice.value])) });
-    GROUP.sets.forEach(({ name, n }, k) => choice.append(element("option", { value: k }, `${name} (${n})`)));
+    const choice = element("select", { id: "group-set", onchange: () => show(choice.value) });
+    GROUP.sets.forEach(({ name, n: count }, k) => choice.append(element("option", { value: k }, `${name} (${count})`)));
     root.append(element("div", { class: "tools" }, element("label", { for: "group-set" }, "Mean over", choice)));
   }
   root.append(place);
-  const viewer = new Viewer(place, NODES, { label: `Mean edge weights of ${SUBJECTS.name.length} ${REPORT.unit}s` });
-  viewer.setEdges(groupEdges(GROUP.sets[0]));
+  const made = viewer(`Mean edge ${EVIDENCE ? "contributions" : "weights"} of ${n}`);
+  show(0);
 }
 
 function edgeTable() {
   const root = document.getElementById("edge-table");
   if (!root || !GROUP) return;
-  const [s, t] = [(e) => GROUP.pairs[2 * e], (e) => GROUP.pairs[2 * e + 1]];
+  const { pairs } = SURVEY || GROUP;
+  const [s, t] = [(e) => pairs[2 * e], (e) => pairs[2 * e + 1]];
   const columns = [
     { label: "source", value: (e) => NODES.names[s(e)] },
     { label: "target", value: (e) => NODES.names[t(e)] },
+    ...(SURVEY ? surveyColumns() : meanColumns()),
   ];
-  const [all, ...classes] = GROUP.sets;
-  const sort = [columns.length, false];
-  columns.push({ label: "weight", numeric: true, value: (e) => all.weight[e], cell: (e) => bar(all.weight[e]), note: "mean over all" });
-  columns.push({ label: "spread", numeric: true, value: (e) => GROUP.deviation[e], note: `standard deviation over ${REPORT.unit}s` });
-  classes.forEach((set) => columns.push({ label: set.name, numeric: true, value: (e) => set.weight[e], note: `mean weight over the ${set.n} of this class` }));
-  columns.push({ label: REPORT.strength, numeric: true, value: (e) => GROUP.connectivity[e], note: `mean ${REPORT.strength}` });
-  if (NODES.system) {
+  if (NODES.system && SURVEY) columns.push({ label: "systems", value: (e) => `${systemName(NODES, s(e))} – ${systemName(NODES, t(e))}` });
+  else if (NODES.system) {
     columns.push({ label: "source system", value: (e) => systemName(NODES, s(e)) });
     columns.push({ label: "target system", value: (e) => systemName(NODES, t(e)) });
   }
-  if (GROUP.known) columns.push({ label: "known", value: (e) => (GROUP.known[e] ? "yes" : "no"), note: "known to cause the class" });
-  const rows = Array.from({ length: GROUP.pairs.length / 2 }, (_, e) => e);
-  new DataTable(root, { caption: "Edges, means over the group", columns, rows, sort, file: "edges.csv" });
+  const known = SURVEY ? (e) => GROUP.known[groupNumber(s(e), t(e))] : (e) => GROUP.known[e];
+  if (GROUP.known) columns.push({ label: "known", value: (e) => (known(e) ? "yes" : "no"), note: "known to cause the class" });
+  const rows = Array.from({ length: pairs.length / 2 }, (_, e) => e);
+  const caption = SURVEY ? "Connections of the group's map" : "Edges, means over the group";
+  new DataTable(root, { caption, columns, rows, sort: [columns.findIndex((column) => column.first), false], file: "edges.csv" });
+}
+
+// Columns of what resampling found; only what survives has a star.
+function surveyColumns() {
+  const { columns, value, direction, selected: found, second, alpha } = SURVEY;
+  const largest = largestOf(value);
+  const out = [
+    { label: "survives", value: (e) => (found[e] ? "★ yes" : "no"), note: `q of at most ${alpha}` },
+    { label: "value", first: true, numeric: true, size: true, value: (e) => value[e], cell: (e) => (found[e] ? signedBar(value[e], largest) : signed(value[e], digitsOf(largest))), note: `on the map that ranks the connections, positive where they speak for ${second}; sorted by size` },
+    { label: "direction", value: (e) => ["lower", "–", "higher"][direction[e] + 1], note: `in ${second}` },
+  ];
+  const more = [
+    ["effect", 2, `standardised mean difference, ${second} minus the other class`, true],
+    ["contribution", digitsOf(largestOf(columns.contribution.filter(Number.isFinite))), "mean contribution to the log-odds", true],
+    ["selection", 2, "share of half-samples in which the connection is among the largest", false],
+    ["bound", 1, "bound on the expected number of false selections at this share", false],
+    ["q", 3, "expected share of false ones among connections as large, against permuted labels", false],
+  ];
+  for (const [label, digits, note, size] of more) {
+    if (columns[label].some(Number.isFinite)) out.push({ label, numeric: true, digits, size, value: (e) => columns[label][e], note });
+  }
+  return out;
+}
+
+function meanColumns() {
+  const [first, ...others] = GROUP.sets;
+  const { unit } = REPORT;
+  const weight = (label, leads) => ({ label, first: leads, numeric: true, value: (e) => GROUP.weight[e], cell: (e) => bar(GROUP.weight[e]), note: "mean weight over all" });
+  const out = [];
+  if (EVIDENCE) {
+    const largest = largestOf(first.value);
+    const words = (set) => `mean contribution to the log-odds of ${set.towards} over the ${set.n} of ${set.name}`;
+    out.push({ label: first.name, first: true, numeric: true, size: true, value: (e) => first.value[e], cell: (e) => signedBar(first.value[e], largest), note: words(first) });
+    others.forEach((set) => out.push({ label: set.name, numeric: true, size: true, digits: digitsOf(largest), value: (e) => set.value[e], note: words(set) }));
+    if (first.deviation) {
+      out.push({ label: "deviation", numeric: true, size: true, value: (e) => first.deviation[e], note: `of ${first.name}: mean distance from ${REFERENCE.name} in their standard deviations` });
+      out.push({ label: "direction", value: (e) => (first.deviation[e] < 0 ? "lower" : first.deviation[e] > 0 ? "higher" : "–") });
+    }
+    out.push(weight("where the model looks", false));
+  } else {
+    out.push(weight("weight", true));
+    out.push({ label: "spread", numeric: true, value: (e) => GROUP.spread[e], note: `standard deviation over ${unit}s` });
+    others.forEach((set) => out.push({ label: set.name, numeric: true, value: (e) => set.value[e], note: `mean weight over the ${set.n} of this class` }));
+  }
+  out.push({ label: REPORT.strength, numeric: true, value: (e) => GROUP.connectivity[e], note: `mean ${REPORT.strength}` });
+  return out;
 }
 
 function subjectTable() {

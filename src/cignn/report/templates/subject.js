@@ -10,7 +10,9 @@ function openSubject(i) {
   const last = SUBJECTS.name.length - 1;
   const link = (to, words) => (to < 0 || to > last ? null : element("a", { href: `#subject-${to}` }, words));
   const ways = element("nav", { "aria-label": `Other ${REPORT.unit}s`, class: "facts" }, element("a", { href: "#subjects" }, `All ${REPORT.unit}s`), link(i - 1, "Previous"), link(i + 1, "Next"));
-  one.replaceChildren(element("div", { class: "one-head" }, title, ways), factsOf(i), probabilitySection(i), removalSection(i), edgeSections(i, nodes, edges));
+  one.replaceChildren(element("div", { class: "one-head" }, title, ways), factsOf(i), probabilitySection(i));
+  if (EVIDENCE && edges.v.length) one.append(evidenceSection(i, nodes, edges), ...[systemSection(i)].filter(Boolean));
+  one.append(...[removalSection(i)].filter(Boolean), edgeSections(i, nodes, edges));
   whole.hidden = true;
   one.hidden = false;
   Viewer.all.forEach((viewer) => one.contains(viewer.root) && viewer.draw());
@@ -67,63 +69,92 @@ function calibrationWords(i) {
 
 function removalSection(i) {
   if (!REPORT.removal) return null;
-  const { shares } = REPORT.removal;
+  const { counts } = REPORT.removal;
   const [top, random] = [REPORT.removal.top[i], REPORT.removal.random[i]];
-  const name = REPORT.classes[SUBJECTS.predicted[i]];
-  const row = (k) => element("tr", {}, element("th", { scope: "row" }, `${Math.round(100 * shares[k])} %`), element("td", { class: "number" }, number(top[k])), element("td", { class: "number" }, number(random[k])));
-  const head = ["edges removed", "top edges first", "random edges"].map((text, k) => element("th", { scope: "col", class: k ? "number" : null }, text));
-  const table = element("table", { class: "removal" }, element("caption", {}, `Probability of ${name}`), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...shares.map((_, k) => row(k))));
-  const legend = element("p", { class: "legend" }, key("", "top edges first"), key("dashed", "random edges"));
-  return element("section", { "aria-label": "Without its top edges" }, element("h3", {}, "Without its top edges"), element("div", { class: "pair" }, element("figure", {}, removalChart(shares, top, random, `Probability of ${name}`), legend), table));
+  const name = EVIDENCE ? explainedName(i) : REPORT.classes[SUBJECTS.predicted[i]];
+  const [title, first] = EVIDENCE ? ["Without its largest contributions", "largest contributions first"] : ["Without its top edges", "top edges first"];
+  const row = (k) => element("tr", {}, element("th", { scope: "row" }, String(counts[k])), element("td", { class: "number" }, number(top[k])), element("td", { class: "number" }, number(random[k])));
+  const head = ["edges removed", first, "random edges"].map((text, k) => element("th", { scope: "col", class: k ? "number" : null }, text));
+  const table = element("table", { class: "removal" }, element("caption", {}, `Probability of ${name}`), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...counts.map((_, k) => row(k))));
+  const legend = element("p", { class: "legend" }, key("", first), key("dashed", "random edges"));
+  const words = `What the model says once the connections that speak most for ${name} are gone, beside as many at random.`;
+  return element("section", { "aria-label": title }, element("h3", {}, title), EVIDENCE ? element("p", { class: "quiet" }, words) : null, element("div", { class: "pair" }, element("figure", {}, removalChart(counts, top, random, `Probability of ${name}`), legend), table));
 }
 
 function edgeSections(i, nodes, edges) {
-  const mean = GROUP ? GROUP.sets[0].weight : null;
-  const rows = edges.w.map((weight, e) => {
-    const id = edges.id[e];
-    const known = mean && id >= 0;
-    return {
-      source: nodes.names[edges.s[e]],
-      target: nodes.names[edges.t[e]],
-      systems: nodes.system ? [systemName(nodes, edges.s[e]), systemName(nodes, edges.t[e])] : null,
-      weight,
-      mean: known ? mean[id] : null,
-      deviation: known ? GROUP.deviation[id] : null,
-      z: known && GROUP.deviation[id] > Math.max(edges.step, GROUP.negligible) ? (weight - mean[id]) / GROUP.deviation[id] : NaN,
-      connectivity: edges.c[e],
-      unusual: known && GROUP.usual[id] > 1e-6 ? (edges.c[e] - GROUP.connectivity[id]) / GROUP.usual[id] : NaN,
-    };
-  });
+  const rows = Array.from(edges.v.keys(), (e) => edgeRow(e, nodes, edges));
   const out = document.createDocumentFragment();
-  const against = GROUP ? " compared with the group" : "";
-  const top = rows.slice().sort((a, b) => b.weight - a.weight).slice(0, 12);
-  const first = element("section", { "aria-label": `Top edges${against}` }, element("h3", {}, `Top edges${against}`));
-  if (rows.length) {
-    if (REPORT.alike) first.append(element("p", { class: "notice" }, `The model gives the edges of all ${REPORT.unit}s nearly the same weights. This ${REPORT.unit} differs from others in the connectivity of these edges: see its z in the table below.`));
-    first.append(edgeBars(top));
-    if (GROUP) first.append(element("p", { class: "quiet" }, `Bars: this ${REPORT.unit}. Dots and lines: mean and standard deviation over all ${SUBJECTS.name.length} ${REPORT.unit}s.`));
-  } else first.append(element("p", {}, "This graph has no edges."));
+  if (!rows.length) out.append(element("section", { "aria-label": "Its edges" }, element("p", {}, "This graph has no edges.")));
+  else if (!EVIDENCE) out.append(weightSection(rows));
   const place = element("div", { id: "one-view" });
-  out.append(first, element("section", { "aria-label": "Its edges" }, element("h3", {}, "Its edges"), place));
+  out.append(element("section", { "aria-label": "Its edges" }, element("h3", {}, "Its edges"), place));
   const viewer = new Viewer(place, nodes, { label: `Edges of ${SUBJECTS.name[i]}`, count: Math.min(60, rows.length) });
-  viewer.setEdges(edges);
+  viewer.setEdges(edges, EVIDENCE ? [`for ${explainedName(i)}`, `against ${explainedName(i)}`] : undefined);
+  const holder = element("div", { id: "one-table" });
+  const kept = EVIDENCE ? "edges of largest contribution" : "top edges";
+  out.append(element("section", { "aria-label": "Table of its edges" }, element("h3", {}, "Table of its edges"), REPORT.kept ? element("p", { class: "quiet" }, `Only its ${REPORT.kept} ${kept} are kept in this file.`) : null, holder));
+  const columns = edgeColumns(nodes, rows);
+  const sort = [columns.findIndex((column) => column.first), false];
+  new DataTable(holder, { caption: `Edges of ${SUBJECTS.name[i]}`, columns, rows, sort, size: 15, file: `${fileName(SUBJECTS.name[i])}_edges.csv` });
+  return out;
+}
+
+function edgeRow(e, nodes, edges) {
+  const id = edges.id[e];
+  const known = GROUP && id >= 0;
+  return {
+    s: edges.s[e],
+    t: edges.t[e],
+    source: nodes.names[edges.s[e]],
+    target: nodes.names[edges.t[e]],
+    systems: nodes.system ? [systemName(nodes, edges.s[e]), systemName(nodes, edges.t[e])] : null,
+    contribution: edges.contribution[e],
+    deviation: edges.deviation[e],
+    weight: edges.w[e],
+    mean: known ? GROUP.weight[id] : null,
+    spread: known ? GROUP.spread[id] : null,
+    z: known && GROUP.spread[id] > Math.max(edges.step, GROUP.negligible) ? (edges.w[e] - GROUP.weight[id]) / GROUP.spread[id] : NaN,
+    connectivity: edges.c[e],
+    unusual: known && GROUP.usual[id] > 1e-6 ? (edges.c[e] - GROUP.connectivity[id]) / GROUP.usual[id] : NaN,
+  };
+}
+
+// The top edges by weight, for models that say only where they look.
+function weightSection(rows) {
+  const top = rows.slice().sort((a, b) => b.weight - a.weight).slice(0, 12);
+  const against = REPORT.alike ? `, the same for every ${REPORT.unit}` : GROUP ? " compared with the group" : "";
+  const out = element("section", { "aria-label": `Top edges${against}` }, element("h3", {}, `Top edges${against}`));
+  if (REPORT.alike) out.append(element("p", { class: "notice" }, `The model gives the edges of all ${REPORT.unit}s nearly the same weights: these say nothing about this ${REPORT.unit}. It differs from others in the connectivity of these edges, see its z in the table below.`));
+  out.append(edgeBars(top));
+  if (GROUP && !REPORT.alike) out.append(element("p", { class: "quiet" }, `Bars: this ${REPORT.unit}. Dots and lines: mean and standard deviation over all ${SUBJECTS.name.length} ${REPORT.unit}s.`));
+  return out;
+}
+
+function edgeColumns(nodes, rows) {
   const columns = [
     { label: "source", value: (row) => row.source },
     { label: "target", value: (row) => row.target },
   ];
-  columns.push({ label: "weight", numeric: true, value: (row) => row.weight, cell: (row) => bar(row.weight, row.mean) });
-  if (GROUP) {
+  if (EVIDENCE) {
+    const largest = largestOf(rows.map((row) => row.contribution));
+    columns.push({ label: "contribution", first: true, numeric: true, size: true, value: (row) => row.contribution, cell: (row) => signedBar(row.contribution, largest), note: "to the log-odds of the class explained; sorted by size" });
+    columns.push({ label: "role", value: (row) => (row.contribution > 0 ? "for" : row.contribution < 0 ? "against" : "none") });
+  }
+  if (REFERENCE) {
+    columns.push({ label: "deviation", numeric: true, digits: 1, size: true, value: (row) => row.deviation, note: `distance from the mean of ${REFERENCE.name} in their standard deviations` });
+    columns.push({ label: "direction", value: (row) => (row.deviation < 0 ? "lower" : row.deviation > 0 ? "higher" : "–") });
+  }
+  if (SURVEY) columns.push({ label: "group", value: (row) => (survives(row.s, row.t) ? "★ survives" : "–"), note: "whether the connection survives in the group" });
+  const same = REPORT.alike ? `; the same for every ${REPORT.unit}` : "";
+  columns.push({ label: EVIDENCE ? "where the model looks" : "weight", first: !EVIDENCE, numeric: true, value: (row) => row.weight, cell: (row) => bar(row.weight, EVIDENCE ? null : row.mean), note: `weight from 0 to 1${same}` });
+  if (GROUP && !EVIDENCE) {
     columns.push({ label: "group mean", numeric: true, value: (row) => row.mean });
     columns.push({ label: "z", numeric: true, value: (row) => row.z, digits: 1, note: "distance from the group's mean in standard deviations; none where all weights are equal" });
   }
   if (REPORT.weighted) columns.push({ label: REPORT.strength, numeric: true, value: (row) => row.connectivity });
-  if (REPORT.weighted && GROUP) columns.push({ label: "its z", numeric: true, value: (row) => row.unusual, digits: 1, note: `distance of this ${REPORT.strength} from the group's mean in standard deviations` });
+  if (REPORT.weighted && GROUP && !REFERENCE) columns.push({ label: "its z", numeric: true, value: (row) => row.unusual, digits: 1, note: `distance of this ${REPORT.strength} from the group's mean in standard deviations` });
   if (nodes.system) columns.push({ label: "systems", value: (row) => row.systems.join(" – ") });
-  const holder = element("div", { id: "one-table" });
-  const sort = [columns.findIndex((column) => column.label === "weight"), false];
-  out.append(element("section", { "aria-label": "Table of its edges" }, element("h3", {}, "Table of its edges"), REPORT.kept ? element("p", { class: "quiet" }, `Only its ${REPORT.kept} top edges are kept in this file.`) : null, holder));
-  new DataTable(holder, { caption: `Edges of ${SUBJECTS.name[i]}`, columns, rows, sort, size: 15, file: `${fileName(SUBJECTS.name[i])}_edges.csv` });
-  return out;
+  return columns;
 }
 
 const fileName = (text) => text.replace(/[^\p{L}\p{N}._-]+/gu, "_").slice(0, 60) || REPORT.unit;

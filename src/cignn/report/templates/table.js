@@ -1,4 +1,5 @@
-// A table that sorts, filters, pages and exports. A column: {label, numeric, value(row), cell(row)?, note?}.
+// A table that sorts, filters, pages and exports. A column: {label, numeric, value(row), cell(row)?, note?};
+// with `size`, numbers are sorted by absolute value.
 class DataTable {
   constructor(root, { caption, columns, rows, file, sort = null, size = 25 }) {
     Object.assign(this, { root, caption, columns, rows, file, size, sort, page: 0, words: "" });
@@ -58,9 +59,9 @@ class DataTable {
       : this.rows.slice();
     if (this.sort) {
       const [k, rising] = this.sort;
-      const { value, numeric } = this.columns[k];
+      const { value, numeric, size } = this.columns[k];
       const sign = rising ? 1 : -1;
-      const keyed = this.shown.map((row) => [value(row), row]);
+      const keyed = this.shown.map((row) => [size ? Math.abs(value(row)) : value(row), row]);
       keyed.sort(([a], [b]) => (numeric ? DataTable.byNumber(a, b, sign) : sign * String(a).localeCompare(String(b), undefined, { numeric: true })));
       this.shown = keyed.map((pair) => pair[1]);
     }

@@ -33,9 +33,10 @@ class Viewer {
     this.names = element("input", { type: "checkbox", checked: true, onchange: () => this.draw() });
     const names = element("label", {}, this.names, "names of hub nodes");
     controls.append(element("div", { class: "chips no-print" }, names));
-    if (REPORT.weighted) {
-      controls.append(element("p", { class: "legend" }, key("plus", `positive ${REPORT.strength}`), key("minus", "negative")));
-    }
+    this.only = element("input", { type: "checkbox", onchange: () => this.select() });
+    this.filter = element("div", { class: "chips no-print", hidden: true }, element("label", {}, this.only, "only what survives"));
+    this.legend = element("p", { class: "legend" });
+    controls.append(this.filter, this.legend);
     controls.append(element("p", { class: "quiet no-print", id: `${id}-keys` }, KEYS));
     this.said = element("p", { class: "unseen said", role: "status", "aria-live": "polite" });
     this.root.replaceChildren(element("div", { class: "viewer" }, stage, controls), this.said);
@@ -67,9 +68,15 @@ class Viewer {
     );
   }
 
-  setEdges(edges) {
+  // edges: see edgesOf; legend: words for positive and negative values. Unmarked edges are grey.
+  setEdges(edges, legend = [`positive ${REPORT.strength}`, "negative"]) {
     this.edges = edges;
-    this.order = Array.from(edges.w.keys()).sort((a, b) => edges.w[b] - edges.w[a]);
+    this.order = Array.from(edges.v.keys()).sort((a, b) => Math.abs(edges.v[b]) - Math.abs(edges.v[a]));
+    const some = edges.mark && edges.mark.some(Boolean);
+    this.filter.hidden = !some;
+    this.only.checked = Boolean(some);
+    const coloured = edges.signed || REPORT.weighted ? [key("plus", legend[0]), key("minus", legend[1])] : [];
+    this.legend.replaceChildren(...(edges.mark && !some ? [] : coloured), ...(edges.mark ? [key("grey", "does not survive")] : []));
     if (!this.solid) this.places = flat(this.nodes, edges);
     this.select();
   }
@@ -78,7 +85,8 @@ class Viewer {
   select() {
     const system = this.nodes.system;
     const { s, t } = this.edges;
-    this.among = system ? this.order.filter((e) => this.chosen.has(system[s[e]]) && this.chosen.has(system[t[e]])) : this.order;
+    const kept = this.only.checked ? this.order.filter((e) => this.edges.mark[e]) : this.order;
+    this.among = system ? kept.filter((e) => this.chosen.has(system[s[e]]) && this.chosen.has(system[t[e]])) : kept;
     const most = Math.max(1, this.among.length);
     this.slider.value = Math.round((1000 * Math.log(Math.min(Math.max(1, this.wanted), most))) / Math.max(Math.log(most), 1e-9));
     this.show(Math.min(this.wanted, this.among.length));
@@ -90,11 +98,11 @@ class Viewer {
   }
 
   show(count) {
-    const { w, s, t } = this.edges;
+    const { v, s, t, noun, signed: both } = this.edges;
     this.drawn = this.among.slice(0, count);
     this.degree = new Map();
     for (const e of this.drawn) for (const k of [s[e], t[e]]) this.degree.set(k, (this.degree.get(k) || 0) + 1);
-    const least = count ? `, weight ${number(w[this.drawn[count - 1]])} or more` : "";
+    const least = count ? `, ${noun} ${both ? "±" : ""}${number(Math.abs(v[this.drawn[count - 1]]), both ? digitsOf(Math.abs(v[this.drawn[0]])) : 2)} or more` : "";
     const words = `${count} of ${this.among.length} edges${least}, between ${this.degree.size} nodes`;
     this.output.textContent = words;
     this.slider.setAttribute("aria-valuetext", words);
@@ -183,8 +191,8 @@ class Viewer {
   }
 
   neighbours(node) {
-    const { s, t, w } = this.edges;
-    return this.drawn.filter((e) => s[e] === node || t[e] === node).slice(0, 8).map((e) => `${this.nodes.names[s[e] === node ? t[e] : s[e]]} ${number(w[e])}`);
+    const { s, t, v } = this.edges;
+    return this.drawn.filter((e) => s[e] === node || t[e] === node).slice(0, 8).map((e) => `${this.nodes.names[s[e] === node ? t[e] : s[e]]} ${number(v[e])}`);
   }
 
   nodeWords(k) {
@@ -193,15 +201,23 @@ class Viewer {
     return `${this.nodes.names[k]}${system ? ` (${system})` : ""}, ${count} edge${count === 1 ? "" : "s"}`;
   }
 
+  edgeWords(e) {
+    const { s, t, v, c, noun, signed: both, mark, deviation } = this.edges;
+    const { names } = this.nodes;
+    const words = [`${names[s[e]]} – ${names[t[e]]}: ${noun} ${both ? signed(v[e], digitsOf(Math.abs(v[this.drawn[0]]))) : number(v[e])}`];
+    if (deviation && Number.isFinite(deviation[e])) words.push(deviationWords(deviation[e]));
+    if (REPORT.weighted && c !== v) words.push(`${REPORT.strength} ${number(c[e])}`);
+    if (mark) words.push(mark[e] ? "survives" : "does not survive");
+    return words.join(", ");
+  }
+
   point(event) {
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     this.hover = this.under(x, y);
     if (this.hover) {
       const { node, edge } = this.hover;
-      const { s, t, w, c } = this.edges;
-      const { names } = this.nodes;
-      this.tip.textContent = node !== undefined ? this.nodeWords(node) : `${names[s[edge]]} – ${names[t[edge]]}: weight ${number(w[edge])}${REPORT.weighted ? `, ${REPORT.strength} ${number(c[edge])}` : ""}`;
+      this.tip.textContent = node !== undefined ? this.nodeWords(node) : this.edgeWords(edge);
       this.tip.hidden = false;
       this.tip.style.left = `${Math.max(4, Math.min(x + 14, box.width - this.tip.offsetWidth - 4))}px`;
       this.tip.style.top = `${Math.max(4, y - this.tip.offsetHeight - 12)}px`;
@@ -302,28 +318,32 @@ class Viewer {
   }
 
   drawEdges(pen, ink) {
-    const { s, t, w, c } = this.edges;
+    const { s, t, v, c, signed: both, mark } = this.edges;
     if (!this.drawn.length) return;
-    const largest = w[this.drawn[0]];
-    const smallest = w[this.drawn[this.drawn.length - 1]];
-    const colours = REPORT.weighted ? [ink("negative"), ink("positive")] : [ink("accent"), ink("accent")];
+    const size = (e) => Math.abs(v[e]);
+    const largest = size(this.drawn[0]);
+    const smallest = both ? 0 : size(this.drawn[this.drawn.length - 1]);
+    const colours = both || REPORT.weighted ? [ink("negative"), ink("positive")] : [ink("accent"), ink("accent")];
+    const sign = both ? v : c;
     const focus = this.hover && this.hover.node !== undefined ? this.hover.node : this.picked;
     pen.lineCap = "round";
     for (let k = this.drawn.length - 1; k >= 0; k--) {
       const e = this.drawn[k];
-      const part = largest > smallest ? (w[e] - smallest) / (largest - smallest) : 1;
+      const part = largest > smallest ? (size(e) - smallest) / (largest - smallest) : 1;
       const mine = focus === null || s[e] === focus || t[e] === focus;
       const [a, b] = [this.at[s[e]], this.at[t[e]]];
       const near = this.solid ? 0.75 - 0.25 * ((a[2] + b[2]) / 2) : 1;
       pen.globalAlpha = mine ? Math.min(1, (0.3 + 0.6 * part) * near) : 0.06;
-      pen.strokeStyle = colours[c[e] < 0 ? 0 : 1];
+      pen.strokeStyle = mark && !mark[e] ? ink("brain-edge") : colours[sign[e] < 0 ? 0 : 1];
       pen.lineWidth = (0.8 + 3.4 * part) * (this.hover && this.hover.edge === e ? 1.8 : 1);
       if (this.hover && this.hover.edge === e) pen.globalAlpha = 1;
+      pen.setLineDash(both && sign[e] < 0 ? [7, 5] : []);
       pen.beginPath();
       pen.moveTo(a[0], a[1]);
       pen.lineTo(b[0], b[1]);
       pen.stroke();
     }
+    pen.setLineDash([]);
     pen.globalAlpha = 1;
   }
 

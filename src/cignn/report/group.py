@@ -1,0 +1,299 @@
+"""What a report says about the group: what survives resampling, or means of which nobody knows how sure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cignn._arrays import upper_indices
+from cignn.datasets.atlas import SYSTEM_NAMES
+from cignn.evaluation.reproducibility import Reproducibility
+from cignn.explanations import GroupExplanation
+from cignn.explanations.comparisons import NEGLIGIBLE
+from cignn.explanations.group_summary import READINGS
+from cignn.report.evidence import evidence, mean_contributions, means, pair_sums
+from cignn.report.records import Edges, alike, packed
+from cignn.report.report_data import ReportData
+from cignn.report.style import in_order
+
+FLAT = 0.1  # mean weights of systems that differ by less are no finding
+COMPONENT = 0.05  # p of a component that counts as larger than chance
+MEANINGS = {
+    "pattern": "connections that vary together with the model's score, whether or not it reads them.",
+    "use": "connections that the model reads, weighed by what they change.",
+}
+AGREEMENT = (("rho", 2), ("common", 1), ("permuted_rho", 2), ("permuted_common", 1))  # columns, digits
+COLUMNS = ("effect", "contribution", "selection", "bound", "q")  # of the table of connections
+
+
+def group_context(data: ReportData) -> dict[str, object]:
+    """What the template reads about the group."""
+    return {
+        "group": None if data.group is None else _survey(data, data.group),
+        "contributions": data.explanations.edge_contributions is not None,
+        "systems": system_matrix(data),
+        "reproducibility": _agreement(data.reproducibility),
+        "system_names": _long_names(data),
+    }
+
+
+# --------------------------------------------------------------- with resampling
+
+
+def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
+    """A `GroupExplanation` in words and tables."""
+    pairs = _surviving(group)
+    names = [f"{row.source_system}–{row.target_system}" for row in pairs.itertuples()]
+    return {
+        "n_found": group.n_selected,
+        "n": f"{len(group.table):,}",
+        "alpha": f"{group.alpha:g}",
+        "percent": f"{100 * group.alpha:g}",
+        "least": f"{group.table['q'].min():.2g}",
+        "tested": group.n_permutations > 0,
+        "n_resamples": group.n_resamples,
+        "n_permutations": group.n_permutations,
+        "n_subjects": group.n_subjects,
+        "pairs": names,
+        "n_pairs": len(group.systems),
+        "components": _components(group.components),
+        "nuisance": _nuisance(group.nuisance),
+        "reading": group.reading,
+        "reason": group.reason,
+        "readings": {name: f"{words}: {MEANINGS[name]}" for name, words in READINGS.items()},
+        "first": data.class_name(group.classes[0]),
+        "second": data.class_name(group.classes[1]),
+    }
+
+
+def _surviving(group: GroupExplanation) -> pd.DataFrame:
+    """Rows of the pairs of systems with large values, or shifted as a whole, beyond permuted labels."""
+    pairs = group.systems
+    return pairs[(pairs["q"] <= group.alpha) | (pairs["shift_q"] <= group.alpha)]
+
+
+def _components(table: pd.DataFrame) -> list[dict[str, object]]:
+    return [
+        {
+            "n_edges": int(row.n_edges),
+            "n_nodes": int(row.n_nodes),
+            "nodes": str(row.nodes),
+            "p": "–" if np.isnan(row.p) else f"{row.p:.3f}",
+            "found": bool(row.p <= COMPONENT),
+        }
+        for row in table.head(10).itertuples()
+    ]
+
+
+def _nuisance(table: pd.DataFrame) -> list[dict[str, object]]:
+    """How much of the map is motion, age or site; the largest first."""
+    rows = table.sort_values("rho", key=np.abs, ascending=False, kind="stable")
+    return [
+        {"name": str(row.nuisance), "rho": float(row.rho), "warn": bool(row.flag)}
+        for row in rows.itertuples()
+        if np.isfinite(row.rho)
+    ]
+
+
+def survey_payload(group: GroupExplanation) -> dict[str, object]:
+    """The table of connections as columns of numbers, by pair of nodes."""
+    ends = upper_indices(len(group.map))
+    sign = np.select([group.matrix("direction")[ends] == word for word in ("higher", "lower")], [1, -1], 0)
+    return {
+        "pairs": packed(np.stack(ends, 1), "<u2"),
+        "selected": packed(group.matrix("selected")[ends], "u1"),
+        "direction": packed(sign, "i1"),
+        "value": packed(group.map[ends], "<f4"),
+        "columns": {name: packed(group.matrix(name)[ends].astype(float), "<f4") for name in COLUMNS},
+    }
+
+
+# ------------------------------------------------------------ without resampling
+
+
+def group_payload(data: ReportData, edges: Edges) -> dict[str, object]:
+    """Means of every edge over the graphs: weights, connectivity and contributions."""
+    marked = data.graphs.edge_truth
+    marks = None
+    if marked is not None:
+        both = np.any([np.asarray(truth, bool) for truth in marked], axis=0)
+        marks = (both | both.T)[tuple(edges.pairs.T)]
+    several = len(edges.weights) > 1
+    spread = edges.weights.std(0, ddof=1) if several else np.zeros(len(edges.pairs))
+    usual = edges.connectivity.std(0, ddof=1) if several else np.zeros(len(edges.pairs))
+    mean = edges.weights.mean(0)
+    return {
+        "pairs": packed(edges.pairs, "<u2"),
+        "weight": packed(mean, "<f4"),
+        "spread": packed(spread, "<f4"),
+        "sets": _mean_sets(data, edges),
+        "negligible": NEGLIGIBLE * float(mean.max(initial=0.0)),  # weights that vary less count as the same
+        "connectivity": packed(edges.connectivity.sum(0) / edges.present.sum(0), "<f4"),
+        "usual": packed(usual, "<f4"),
+        "known": None if marks is None else packed(marks, "u1"),
+    }
+
+
+def _mean_sets(data: ReportData, edges: Edges) -> list[dict[str, object]]:
+    """Mean contributions, or without any the mean weights, of all graphs and of each class."""
+    found = evidence(data)
+    if found is not None:
+        chosen = means(data, found)
+        values = mean_contributions(chosen, edges)
+        sets = [_set(one.name, one.who, mean, one.towards) for one, mean in zip(chosen, values, strict=True)]
+        sets[0]["deviation"] = _mean_deviations(data, chosen[0].who)
+        return sets
+    groups = [("all", np.ones(len(data.explanations), bool))]
+    truth = data.truth if (data.truth >= 0).any() else data.predicted
+    known = "" if (data.truth >= 0).any() else "predicted "
+    for k, name in enumerate(data.class_labels):
+        if not alike(edges) and 1 < (truth == k).sum() < len(truth):
+            groups.append((known + name, truth == k))
+    return [_set(name, who, edges.weights[who].mean(0)) for name, who in groups]
+
+
+def _set(name: str, who: np.ndarray, values: np.ndarray, towards: str | None = None) -> dict[str, object]:
+    return {"name": name, "n": int(who.sum()), "towards": towards, "value": packed(values, "<f4")}
+
+
+def _mean_deviations(data: ReportData, who: np.ndarray) -> str | None:
+    """Mean deviation of every edge of some graphs from the controls; None without these."""
+    deviations = data.explanations[who].mean().deviations
+    return None if deviations is None else packed(np.nan_to_num(deviations), "<f4")
+
+
+# ----------------------------------------------------------------------- systems
+
+
+class Cell(NamedTuple):
+    """A pair of systems in the matrix."""
+
+    value: float | None  # None where no edge joins the two
+    shade: float  # per cent of the darkest colour, 0 without a colour
+    side: str  # "plus", "minus", or "" for values without a sign
+    star: bool
+
+
+class SystemMatrix(NamedTuple):
+    """Values within and between systems, as the page shows them."""
+
+    names: list[str]
+    rows: list[list[Cell]]
+    caption: str
+    digits: int
+    note: str
+
+
+def system_matrix(data: ReportData) -> SystemMatrix | None:
+    """The matrix of systems: the map of the group, mean contributions, or mean weights."""
+    if not data.graphs.aligned or "system" not in data.graphs.node_meta:
+        return None
+    names = in_order(data.graphs.node_meta["system"])
+    if not 2 <= len(names) <= 20:
+        return None
+    if data.group is not None and len(data.group.systems):
+        return _map_matrix(data, data.group, names)
+    if data.explanations.edge_contributions is not None:
+        return _contribution_matrix(data, names)
+    return _weight_matrix(data, names)
+
+
+def _map_matrix(data: ReportData, group: GroupExplanation, names: list[str]) -> SystemMatrix:
+    """Means of the group's map; only pairs that survive have a colour and a star."""
+    values = np.full((len(names),) * 2, np.nan)
+    stars = np.zeros(values.shape, bool)
+    at = {name: k for k, name in enumerate(names)}
+    found = set(_surviving(group).index)
+    for row in group.systems.itertuples():
+        a, b = at[str(row.source_system)], at[str(row.target_system)]
+        values[a, b] = values[b, a] = row.mean
+        stars[a, b] = stars[b, a] = row.Index in found
+    second = data.class_name(group.classes[1])
+    caption = f"Mean of the map between systems, positive where connections speak for {second}"
+    note = (
+        "★ pairs with larger values than permuted labels give, or shifted to one side as a whole; the others "
+        "have no colour."
+        if found
+        else "No pair has a star: none differs from what permuted labels give."
+    )
+    return _signed_matrix(names, values, stars, caption, note, coloured=stars)
+
+
+def _contribution_matrix(data: ReportData, names: list[str]) -> SystemMatrix:
+    """Mean sums of contributions by pair of systems, over the graphs shown first."""
+    found, sums = evidence(data), pair_sums(data)
+    assert found is not None and sums is not None
+    one = means(data, found)[0]
+    net = one.of(sums.sums[:, :, 0] - sums.sums[:, :, 1])
+    values = np.full((len(names),) * 2, np.nan)
+    for (a, b), value in zip(sums.pairs, net, strict=True):
+        values[a, b] = values[b, a] = value
+    caption = f"Mean net contribution to the log-odds of {one.towards}, {one.name} ({int(one.who.sum())})"
+    none = np.zeros(values.shape, bool)
+    return _signed_matrix(names, values, none, caption, "", coloured=~none)
+
+
+def _signed_matrix(
+    names: list[str], values: np.ndarray, stars: np.ndarray, caption: str, note: str, coloured: np.ndarray
+) -> SystemMatrix:
+    largest = float(np.nanmax(np.abs(values), initial=0)) or 1.0
+    digits = int(np.clip(np.ceil(-np.log10(largest)) + 1, 2, 4))
+    rows = [
+        [
+            Cell(None, 0.0, "", False)
+            if np.isnan(value)
+            else Cell(
+                float(value),
+                100 * abs(float(value)) / largest if colour else 0.0,
+                ("plus" if value > 0 else "minus") if colour else "",
+                bool(star),
+            )
+            for value, star, colour in zip(*row, strict=True)
+        ]
+        for row in zip(values, stars, coloured, strict=True)
+    ]
+    return SystemMatrix(names, rows, caption, digits, note)
+
+
+def _weight_matrix(data: ReportData, names: list[str]) -> SystemMatrix:
+    """Mean weights, shaded from 0 to 1 so that small differences stay small."""
+    values = data.explanations.by_system(by="weight").loc[names, names].to_numpy(float)
+    span = float(np.nanmax(values) - np.nanmin(values))
+    rows = [
+        [
+            Cell(None, 0.0, "", False) if np.isnan(v) else Cell(float(v), 100 * float(v), "", False)
+            for v in row
+        ]
+        for row in values
+    ]
+    note = ""
+    if span < FLAT:
+        note = f"The means differ by {span:.2g} at most: the model looks at all pairs of systems alike."
+    return SystemMatrix(
+        names, rows, "Mean edge weight; shades run from 0 to 1", 2 if span >= FLAT else 3, note
+    )
+
+
+def _long_names(data: ReportData) -> list[tuple[str, str]]:
+    systems = data.graphs.node_meta.get("system") if data.graphs.aligned else None
+    known = [] if systems is None else in_order(systems)
+    return [(name, SYSTEM_NAMES[name]) for name in known if name in SYSTEM_NAMES]
+
+
+def _agreement(found: Reproducibility | None) -> dict[str, object] | None:
+    """How well maps of disjoint halves agree, in numbers of two digits."""
+    if found is None:
+        return None
+    splits = found.table.loc[found.table["labels"] == "true", "split"].nunique()
+    rows = [
+        [str(row.map), *(_digits(row, name, n) for name, n in AGREEMENT)] for row in found.means.itertuples()
+    ]
+    how = "no site in both" if found.by == "sites" else "drawn at random"
+    return {"rows": rows, "how": how, "splits": splits, "n_top": found.n_top, "chance": f"{found.chance:.1f}"}
+
+
+def _digits(row: object, name: str, digits: int) -> str:
+    value = float(getattr(row, name))
+    return f"{value:.{digits}f}".replace("-", "−") if np.isfinite(value) else "–"
