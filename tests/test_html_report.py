@@ -21,13 +21,12 @@ from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet
 from cignn.connectome import ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import make_estimator
-from cignn.evaluation import Audit, Finding
+from cignn.evaluation import Audit, Finding, Removal
 from cignn.evaluation.tasks import MissingTask
 from cignn.report import ReportData, report_of, write_report
 from cignn.report.html import embedded_json, render_report
 from cignn.report.performance import calibration_bins, mean_interval, method_tables, own_scores, site_rows
 from cignn.report.records import edges_of, records
-from cignn.report.report_data import Removal
 
 pytestmark = pytest.mark.medium
 
@@ -604,7 +603,7 @@ def test_a_thousand_subjects_stay_below_30_mb(
         explanations=small.explanations[index],
         probabilities=small.probabilities[index],
         member_probabilities=small.member_probabilities[:, index],
-        removal=Removal(small.removal.counts, small.removal.top[:, index], small.removal.random[:, index]),
+        removal=Removal(small.removal.shares, small.removal.top[:, index], small.removal.random[:, index]),
         held_out=None,
     )
     path = write_report(tmp_path / "large.html", many)
@@ -632,7 +631,7 @@ def test_a_fitted_model_gives_a_report(tmp_path: Path) -> None:
     assert data.held_out.tolist() == [False] * 30 + [True] * 10
     np.testing.assert_allclose(data.member_probabilities.mean(0), data.probabilities, atol=1e-6)
     np.testing.assert_allclose(data.removal.top[0], data.probabilities.max(1))
-    assert data.removal.top.shape == data.removal.random.shape == (len(data.removal.counts), 40)
+    assert data.removal.top.shape == data.removal.random.shape == (len(data.removal.shares), 40)
     assert own_scores(data)["accuracy"].value == (data.predicted == data.truth)[30:].mean()
     page = render_report(data)
     assert "Scored on 10 subjects that it was not trained on." in page

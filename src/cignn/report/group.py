@@ -9,6 +9,7 @@ import pandas as pd
 
 from cignn._arrays import upper_indices
 from cignn.datasets.atlas import SYSTEM_NAMES
+from cignn.evaluation.reproducibility import Reproducibility
 from cignn.explanations import GroupExplanation
 from cignn.explanations.comparisons import NEGLIGIBLE
 from cignn.explanations.group_summary import READINGS
@@ -23,6 +24,7 @@ MEANINGS = {
     "pattern": "connections that vary together with the model's score, whether or not it reads them.",
     "use": "connections that the model reads, weighed by what they change.",
 }
+AGREEMENT = (("rho", 2), ("common", 1), ("permuted_rho", 2), ("permuted_common", 1))  # columns, digits
 COLUMNS = ("effect", "contribution", "selection", "bound", "q")  # of the table of connections
 
 
@@ -32,7 +34,7 @@ def group_context(data: ReportData) -> dict[str, object]:
         "group": None if data.group is None else _survey(data, data.group),
         "contributions": data.explanations.edge_contributions is not None,
         "systems": system_matrix(data),
-        "reproducibility": _plain_table(data.reproducibility),
+        "reproducibility": _agreement(data.reproducibility),
         "system_names": _long_names(data),
     }
 
@@ -280,16 +282,18 @@ def _long_names(data: ReportData) -> list[tuple[str, str]]:
     return [(name, SYSTEM_NAMES[name]) for name in known if name in SYSTEM_NAMES]
 
 
-def _plain_table(frame: pd.DataFrame | None) -> dict[str, object] | None:
-    """A table of words and numbers, two digits each."""
-    if frame is None:
+def _agreement(found: Reproducibility | None) -> dict[str, object] | None:
+    """How well maps of disjoint halves agree, in numbers of two digits."""
+    if found is None:
         return None
+    splits = found.table.loc[found.table["labels"] == "true", "split"].nunique()
     rows = [
-        [f"{v:.2f}" if isinstance(v, (float, np.floating)) and np.isfinite(v) else _word(v) for v in row]
-        for row in frame.itertuples(index=False)
+        [str(row.map), *(_digits(row, name, n) for name, n in AGREEMENT)] for row in found.means.itertuples()
     ]
-    return {"columns": [str(name).replace("_", " ") for name in frame], "rows": rows}
+    how = "no site in both" if found.by == "sites" else "drawn at random"
+    return {"rows": rows, "how": how, "splits": splits, "n_top": found.n_top, "chance": f"{found.chance:.1f}"}
 
 
-def _word(value: object) -> str:
-    return "–" if value is None or (np.isscalar(value) and pd.isna(value)) else str(value)
+def _digits(row: object, name: str, digits: int) -> str:
+    value = float(getattr(row, name))
+    return f"{value:.{digits}f}".replace("-", "−") if np.isfinite(value) else "–"

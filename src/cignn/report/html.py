@@ -149,7 +149,7 @@ def _context(data: ReportData, edges: Edges | None) -> dict[str, object]:
             if removal is None
             else [
                 (int(count), float(top.mean()), float(random.mean()))
-                for count, top, random in zip(removal.counts, removal.top, removal.random, strict=True)
+                for count, top, random in zip(removal.shares, removal.top, removal.random, strict=True)
             ],
             "members": 0 if data.member_probabilities is None else len(data.member_probabilities),
             "alike": alike(edges),

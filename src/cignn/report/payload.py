@@ -116,7 +116,7 @@ def _removal(data: ReportData) -> dict[str, object] | None:
     if removal is None:
         return None
     return {
-        "counts": removal.counts.tolist(),
+        "counts": removal.shares.tolist(),
         "top": rounded(removal.top.T),
         "random": rounded(removal.random.T),
     }

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from cignn import __version__
-from cignn._progress import track
+from cignn._progress import working
 from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.exclusions import exclusion_lines
@@ -20,19 +20,13 @@ from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.classification import positive_class
 from cignn.evaluation.probes import Audit
+from cignn.evaluation.removal import Removal, removal
+from cignn.evaluation.reproducibility import Reproducibility
 from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations, GroupExplanation
 from cignn.graphs import GraphSet
 
-STEPS = tuple(k * 10**power for power in range(4) for k in (1, 2, 5))  # edges removed
-
-
-class Removal(NamedTuple):
-    """Probability of the predicted class after edges were removed."""
-
-    counts: np.ndarray  # (s,) of edges removed, the first 0
-    top: np.ndarray  # (s, g) without the edges that speak most for the class
-    random: np.ndarray  # (s, g) without as many random edges
+STEPS = tuple(k * 10**power for power in range(4) for k in (1, 2, 5))  # numbers of edges removed
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ class ReportData:
     member_probabilities : ndarray of shape (m, g, k), default=None
         Probabilities by each member of an ensemble.
     removal : Removal, default=None
-        Probabilities after edges were removed.
+        Probabilities after numbers of edges were removed, from `removal`.
     held_out : bool ndarray of shape (g,), default=None
         Graphs the model was not trained on, None where that is not known. Only these are scored.
     trained_on : bool, default=False
@@ -84,7 +78,7 @@ class ReportData:
     group : GroupExplanation, default=None
         Explanation of the group with its uncertainty, from `explain_group`. Without it the report shows means
         and says that nothing is known about how sure they are.
-    reproducibility : DataFrame, default=None
+    reproducibility : Reproducibility, default=None
         How well maps of disjoint subjects agree, from `reproducibility`.
 
     Examples
@@ -119,7 +113,7 @@ class ReportData:
     facts: Mapping[str, object] = field(default_factory=dict)
     title: str = "Connections behind the decisions"
     group: GroupExplanation | None = None
-    reproducibility: pd.DataFrame | None = None
+    reproducibility: Reproducibility | None = None
 
     def __post_init__(self) -> None:
         g, k = len(self.explanations), len(self.classes)
@@ -248,7 +242,7 @@ def report_of(
     class_names: Mapping[Any, str] | None = None,
     title: str | None = None,
     group: GroupExplanation | None = None,
-    reproducibility: pd.DataFrame | None = None,
+    reproducibility: Reproducibility | None = None,
     random_state: int = 0,
     verbose: int = 0,
 ) -> ReportData:
@@ -285,12 +279,12 @@ def report_of(
         Title of the report.
     group : GroupExplanation, default=None
         Explanation of the group with its uncertainty, from `explain_group`.
-    reproducibility : DataFrame, default=None
+    reproducibility : Reproducibility, default=None
         How well maps of disjoint subjects agree, from `reproducibility`.
     random_state : int, default=0
         Seed of the random edges that are removed.
     verbose : int, default=0
-        Whether to show a progress bar.
+        Whether to say what is being done.
 
     Returns
     -------
@@ -325,6 +319,8 @@ def report_of(
         if isinstance(model, CohortClassifier) and isinstance(given, Cohort):
             explanations = explanations.with_connectivity(model.shown_connectivity(given))
     probabilities = np.asarray(classifier.predict_proba(graphs))
+    with working("removing edges", bool(verbose)):
+        removed = _without_edges(classifier, explanations, probabilities, random_state)
     if held_out is None and isinstance(classifier, GraphClassifier):
         held_out = ~classifier.trained_on(graphs)
     digest = getattr(classifier, "training_digest_", None)
@@ -336,7 +332,7 @@ def report_of(
         np.asarray(classifier.classes_),
         probabilities,
         member_probabilities(classifier, graphs),
-        removal(classifier, explanations, probabilities, random_state=random_state, verbose=verbose),
+        removed,
         None if all_seen or held_out is None else np.asarray(held_out, bool),
         trained_on=all_seen,
         results=results,
@@ -380,39 +376,14 @@ def member_probabilities(classifier: GraphClassifier, graphs: GraphSet) -> np.nd
     return np.stack(said)
 
 
-def removal(
-    classifier: GraphClassifier,
-    explanations: Explanations,
-    probabilities: np.ndarray | None = None,
-    counts: Sequence[int] | None = None,
-    random_state: int = 0,
-    verbose: int = 0,
+def _without_edges(
+    classifier: GraphClassifier, explanations: Explanations, probabilities: np.ndarray, seed: int
 ) -> Removal:
-    """Remove edges from every graph, those that speak most for the class or random ones, and predict again.
-
-    probabilities : (g, k) of the whole graphs, computed if None; counts : of edges to remove, by default
-    0, 1, 2, 5, 10, 20 and so on up to half of the largest graph.
-    """
-    graphs = explanations.graphs
-    whole = np.asarray(classifier.predict_proba(graphs) if probabilities is None else probabilities)
-    every, target = np.arange(len(graphs)), whole.argmax(1)
-    if counts is None:
-        counts = [0, *(k for k in STEPS if k <= max(1, graphs.n_edges.max(initial=0) // 2))]
-    rng = np.random.default_rng(random_state)
-    values = explanations.edge_contributions or explanations.edge_weights
-    orders = [[np.argsort(-own, kind="stable") for own in values]]
-    orders.append([rng.permutation(n) for n in graphs.n_edges])
-    left = np.empty((2, len(counts), len(graphs)))
-    work = [(k, at) for k in range(2) for at in range(len(counts))]
-    for k, at in track(work, "removing edges", len(work), verbose):
-        keep = []
-        for order in orders[k]:
-            mask = np.ones(len(order), bool)
-            mask[order[: counts[at]]] = False
-            keep.append(mask)
-        after = whole if not counts[at] else np.asarray(classifier.predict_proba(graphs.with_edges(keep)))
-        left[k, at] = after[every, target]
-    return Removal(np.array(counts), *left)
+    """Probabilities without 1, 2, 5, 10 and so on of the edges that matter most, up to half of all."""
+    most = max(1, explanations.graphs.n_edges.max(initial=0) // 2)
+    steps = [0, *(count for count in STEPS if count <= most)]
+    given: dict[str, Any] = {"probabilities": probabilities, "random_state": seed}
+    return removal(classifier, explanations, steps, n_random=1, **given)
 
 
 # ----------------------------------------------------------------------- helpers

@@ -71,7 +71,7 @@ function removalSection(i) {
   if (!REPORT.removal) return null;
   const { counts } = REPORT.removal;
   const [top, random] = [REPORT.removal.top[i], REPORT.removal.random[i]];
-  const name = REPORT.classes[SUBJECTS.predicted[i]];
+  const name = EVIDENCE ? explainedName(i) : REPORT.classes[SUBJECTS.predicted[i]];
   const [title, first] = EVIDENCE ? ["Without its largest contributions", "largest contributions first"] : ["Without its top edges", "top edges first"];
   const row = (k) => element("tr", {}, element("th", { scope: "row" }, String(counts[k])), element("td", { class: "number" }, number(top[k])), element("td", { class: "number" }, number(random[k])));
   const head = ["edges removed", first, "random edges"].map((text, k) => element("th", { scope: "col", class: k ? "number" : null }, text));
