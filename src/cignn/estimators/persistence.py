@@ -31,7 +31,6 @@ from cignn._files import locked, replacing, unwritten
 
 FORMAT = "cignn model"
 FORMAT_VERSION = 5
-READABLE = (4, 5)  # models of format 4 know nothing of the connections of their training graphs
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 PIPELINE = "model.skops"
@@ -226,7 +225,7 @@ def read_config(path: Path) -> dict[str, Any]:
     version = config.get("format_version")
     if not isinstance(version, int):
         raise ModelError(f"{file} is damaged (no format_version); save the model again.")
-    if version not in READABLE:
+    if version != FORMAT_VERSION:
         age, remedy = (
             ("a newer", "upgrade cignn") if version > FORMAT_VERSION else ("an older", "fit it again")
         )
