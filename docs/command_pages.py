@@ -9,7 +9,7 @@ import typer
 
 from cignn.cli import app
 
-ORDER = ("demo", "fit", "predict", "explain", "evaluate", "audit", "report", "reproduce", "info")
+ORDER = ("demo", "fit", "predict", "explain", "group", "evaluate", "audit", "report", "reproduce", "info")
 
 
 def pages() -> dict[str, str]:

@@ -16,7 +16,7 @@ import pandas as pd
 from cignn.datasets import Cohort, make_cohort
 
 SCRIPT = Path(sys.executable).parent / "cignn"
-ALL = ("demo", "fit", "predict", "explain", "evaluate", "audit", "reproduce", "report", "info")
+ALL = ("demo", "fit", "predict", "explain", "group", "evaluate", "audit", "reproduce", "report", "info")
 
 
 class Result:

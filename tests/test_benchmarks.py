@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import truths
 from benchmarks.accuracy import chosen, read_settings
 from benchmarks.cohorts import search, spread, summary, table
 
@@ -72,3 +76,24 @@ def test_a_setting_that_cannot_be_read_is_named(pair: str, capsys: pytest.Captur
     with pytest.raises(SystemExit):
         read_settings([pair], "--set", parser)
     assert repr(pair) in capsys.readouterr().err
+
+
+def test_truths_are_scored_once_and_shuffled_labels_find_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(truths, "SIMULATED", {"n_subjects": 80, "n_rois": 20, "data": "matrices"})
+    monkeypatch.setattr(truths, "N_EDGES", {"simulated": 8})
+    out = tmp_path / "truths.jsonl"
+    call = ["truths", "--kinds", "subtypes,site", "--methods", "t", "coefficients", "bound", "--seeds", "0"]
+    monkeypatch.setattr(sys, "argv", [*call, "--out", str(out)])
+    truths.main()
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(rows) == 3 * 2 * 3, "methods, shuffled or not; a kind, and sites as they are and taken out"
+    of = {(row["kind"], row["method"], row["shuffled"]): row for row in rows}
+    assert of["subtypes", "t", False]["group ROC-AUC"] > 0.9 > of["subtypes", "t", True]["group ROC-AUC"]
+    assert of["subtypes", "bound", False]["own against other"] > 0.7
+    taken_out, raw = (of[kind, "t", False]["above site"] for kind in ("site, taken out", "site"))
+    assert taken_out > raw
+    truths.main()
+    assert len(out.read_text().splitlines()) == len(rows), "finished runs are not repeated"
+    assert "coefficients" in capsys.readouterr().out

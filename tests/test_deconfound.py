@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from cignn import Cohort, CohortClassifier, load_model
 from cignn._arrays import symmetric, upper_triangle
 from cignn.connectome import ComBat, Connectivity, Deconfound, make_connectome_pipeline, nuisance_maps
 from cignn.connectome.pipeline import loaded_steps, saved_steps
-from cignn.datasets import DataError, load_cohort, make_cohort
+from cignn.datasets import DataError, load_abide, load_cohort, make_cohort
 from cignn.estimators import make_estimator
 from cignn.evaluation import evaluate
 
@@ -86,6 +92,33 @@ def test_new_subjects_are_treated_with_training_effects_one_by_one_and_without_l
     # what is left is the noise that was put in
     noise = connections(together) - connections(together).mean(0)
     assert 0.08 < noise.std() < 0.14 < (connections(test) - connections(test).mean(0)).std()
+
+
+def test_a_label_that_goes_along_with_motion_alone_cannot_be_learnt_any_more() -> None:
+    cohort = made(700)
+    train, test = np.arange(400), np.arange(400, 700)
+    scores = []
+    for step in (Deconfound(()), Deconfound(("age", "sex", "motion", "site"))):
+        learnt, new = step.fit(cohort[train]).transform(cohort[train]), step.transform(cohort[test])
+        model = make_pipeline(StandardScaler(), LogisticRegression()).fit(
+            connections(learnt), cohort.y[train]
+        )
+        scores.append(roc_auc_score(cohort.y[test], model.decision_function(connections(new))))
+    assert scores[0] > 0.7 and 0.35 < scores[1] < 0.65
+
+
+@pytest.mark.data
+@pytest.mark.medium
+def test_the_difference_of_classes_in_abide_is_less_motion_afterwards(real_data: Any) -> None:
+    cohort = Connectivity(fisher=True).fit_transform(load_abide(real_data("abide")))
+    assert list(cohort.covariates) == ["age", "sex", "mean_fd"]
+    motion = nuisance_maps(cohort, ["motion"])["motion"]
+    resemblance = []
+    for one in (cohort, Deconfound().fit_transform(cohort)):
+        values = connections(one)
+        difference = values[cohort.y == 1].mean(0) - values[cohort.y == 0].mean(0)
+        resemblance.append(spearmanr(difference, motion).statistic)
+    assert resemblance[0] > 0.4 and abs(resemblance[1]) < 0.25
 
 
 def test_input_symmetry_and_diagonal_stay() -> None:

@@ -19,8 +19,10 @@ from cignn.evaluation import (
     agreement_table,
     characterisation_score,
     explanation_accuracy,
+    explanation_roc_auc,
     fidelity,
     label_permutation_check,
+    precision_at_k,
     rank_correlation,
     removal,
     removal_curve,
@@ -218,6 +220,18 @@ def test_metrics_rank_by_weight_unless_contributions_are_asked_for() -> None:
     assert fidelity(model, explanations, 0.2, by="contribution", side="for").plus == pytest.approx(0.2)
     kept = explanation_accuracy(model, explanations, [0.2, 1.0], by="contribution")
     assert kept.accuracy[0] == 1 and explanation_accuracy(model, explanations, [0.2, 1.0]).accuracy[0] == 0
+    truth = np.zeros((2, 11, 11), bool)
+    truth[:, 0, 1] = truth[:, 1, 2] = True  # the two edges that speak for the class
+    np.testing.assert_allclose(explanation_roc_auc(explanations, truth), 0)
+    np.testing.assert_allclose(explanation_roc_auc(explanations, truth, by="contribution", side="for"), 1)
+    np.testing.assert_allclose(precision_at_k(explanations, truth, by="contribution"), 0.5)
+    turned = Explanations(
+        explanations.graphs, explanations.edge_weights, explanations.predictions,
+        edge_contributions=[-values for values in explanations.edge_contributions], base=[0, 0],
+    )  # fmt: skip
+    np.testing.assert_allclose(rank_correlation(explanations, turned), 1)
+    np.testing.assert_allclose(rank_correlation(explanations, turned, by="contribution"), -1)
+    np.testing.assert_allclose(top_overlap(explanations, turned, 3, by="contribution"), 1)
     curve = removal_curve(model, explanations, [0.2], by="contribution", side="for", n_random=1)
     assert curve.probability[0] == pytest.approx(0.55)
 

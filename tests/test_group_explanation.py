@@ -44,6 +44,7 @@ def test_table_ranks_connections_and_marks_those_that_survive():
     assert (table["direction"][:6] == np.where(table["effect"][:6] > 0, "higher", "lower")).all()
     assert (table["selection"][:6] == 1).all() and (table["bound"][:6] < 0.1).all()
     assert table["contribution"].isna().all()
+    assert group.p == 1 / 31 and make_group(effect=0.0, seed=1).p > 0.1
     assert group.components["nodes"][0].startswith("region 0; region 1; ")
     assert_allclose(group.map, group.map.T)
     assert_allclose(np.sort(upper_triangle(group.map)), np.sort(table["value"]))

@@ -1,6 +1,6 @@
 """The command line, thin over the Python API: one module per group of commands."""
 
-from cignn.cli import demo, evaluate, fit, predict, report, reproduce  # the commands
+from cignn.cli import demo, evaluate, fit, group, predict, report, reproduce  # the commands
 from cignn.cli.app import app, main
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "demo",
     "evaluate",
     "fit",
+    "group",
     "main",
     "predict",
     "report",

@@ -144,7 +144,7 @@ def _cell(value: Any, digits: int) -> str:
 
 
 # as people meet them
-ORDER = ("demo", "audit", "fit", "predict", "explain", "evaluate", "report", "reproduce", "info")
+ORDER = ("demo", "audit", "fit", "predict", "explain", "group", "evaluate", "report", "reproduce", "info")
 
 
 def _bare(params: list[Any]) -> list[Any]:

@@ -238,8 +238,7 @@ class Deconfound(CohortTransformer):
         parts = [np.zeros((len(X), 0))]
         for column, square in zip(self.columns_, self.squares_, strict=True):
             values = find_covariate(X, column.name)
-            if values is None:
-                raise DataError(f"the cohort has no covariate {column.name}")
+            assert values is not None
             strange = np.zeros(len(X), bool)
             if column.levels is not None:
                 strange = (values.notna() & ~values.isin(column.levels)).to_numpy()

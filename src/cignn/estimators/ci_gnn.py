@@ -65,6 +65,7 @@ ARCHITECTURE = (  # the settings the network itself is made of
     "head_hidden",
     "readout",
     "dropout",
+    "n_pooled",
     "separate_products",
     "mask",
     "temperature",
@@ -358,6 +359,7 @@ def _check_numbers(settings: dict[str, Any]) -> None:
     if settings["patience"] is not None:
         whole(settings, "patience", 1)
     whole(settings, "generative_epochs", 0)
+    whole(settings, "n_pooled", 0, WIDEST)
     for name in ("encoder_hidden", "classifier_hidden", "head_hidden"):
         settings[name] = widths(settings, name)
     if settings["generative_epochs"] >= settings["epochs"]:

@@ -91,6 +91,10 @@ class CIGNNSettings(Mapping[str, Any]):
         Widths of the hidden layers after the readout.
     dropout : float, default=0.5 (connectome: 0.8)
         Dropout probability in the layers of `head_hidden`.
+    n_pooled : int, default=0 (connectome: 4)
+        Number of weighted sums over edges that vary more in one class than in the others; the classifier
+        reads how large each is, whether the edges move up or down. A sum is used only if it tells the classes
+        of training graphs that it was not made from; for the readout "edges".
     generative_epochs : int, default=0 (paper: 150)
         Number of epochs E_GC of the first stage, which trains the autoencoder only; they count in ``epochs``.
     train_encoder : bool, default=True (paper: False)
@@ -162,6 +166,7 @@ class CIGNNSettings(Mapping[str, Any]):
     readout: str = UNSET
     head_hidden: Sequence[int] = UNSET
     dropout: float = UNSET
+    n_pooled: int = UNSET
     generative_epochs: int = UNSET
     train_encoder: bool = UNSET
     reconstruction: float = UNSET
@@ -296,6 +301,7 @@ _MOTIF = CIGNNSettings(
     readout="sum",
     head_hidden=(64, 32),
     dropout=0.5,
+    n_pooled=0,
     generative_epochs=0,
     train_encoder=True,
     reconstruction=0.1,
@@ -328,6 +334,7 @@ PRESETS: dict[str, CIGNNSettings] = {
         readout="edges",
         head_hidden=(64,),
         dropout=0.8,
+        n_pooled=4,
         learning_rate=3e-4,
         mask_lr_factor=30.0,
         choose_by="loss",

@@ -30,7 +30,7 @@ from cignn._arrays import digest, sha256
 from cignn._files import locked, replacing, unwritten
 
 FORMAT = "cignn model"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 PIPELINE = "model.skops"

@@ -8,11 +8,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from cignn.estimators.feeds import Data
+from cignn.estimators.excess_variance import excess_variance
+from cignn.estimators.feeds import CHUNK_CELLS, Data
 from cignn.graphs import GraphSet
 from cignn.graphs.edge_statistics import EdgeStatistics, EdgeSums
+from cignn.nn.classifiers import EdgeNetwork
 
 FAR_LARGER = 100  # sums over all graphs, compared with sums over a part that are computed from them
+MOST_POOLED = 2000  # graphs from which pooled directions are started
 
 
 class SetStatistics:
@@ -63,3 +66,27 @@ def store_statistics(network: nn.Module, facts: SetStatistics, training: Data, w
         values |= zip(("edge_centre", "edge_scale"), statistics, strict=True)
     for name in values.keys() & buffers.keys():
         buffers[name].copy_(torch.as_tensor(values[name]))
+    classifier = getattr(network, "classifier", None)
+    if isinstance(classifier, EdgeNetwork) and classifier.n_pooled:
+        start_pooled(classifier, training)
+
+
+def start_pooled(classifier: EdgeNetwork, training: Data) -> None:
+    """Start the pooled directions of a classifier from its training graphs, or from some of very many."""
+    some = np.unique(np.linspace(0, len(training) - 1, MOST_POOLED).astype(int))
+    rows, codes = training.rows[some], training.y[some]
+    step = max(1, CHUNK_CELLS // int(training.sizes[0]) ** 2)
+    parts = [training.graphs.batch(rows[i : i + step]) for i in range(0, len(rows), step)]
+    evidence = np.concatenate([classifier.evidence(part).numpy() for part in parts])
+    found = excess_variance(evidence, codes, halves(training.graphs, rows, codes), classifier.n_pooled)
+    classifier.start_pooled(*map(torch.as_tensor, found))
+
+
+def halves(graphs: GraphSet, rows: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """(g,) bool, every other subject of each class; the graphs of a subject are in one half."""
+    names = np.asarray(graphs.meta.get("subject", np.arange(len(graphs))))[rows]
+    _, first, of_graph = np.unique(names, return_index=True, return_inverse=True)
+    order = np.lexsort([first, codes[first]])
+    half = np.zeros(len(first), bool)
+    half[order] = np.arange(len(first)) % 2 == 0
+    return half[of_graph]

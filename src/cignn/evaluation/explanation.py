@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from cignn._checks import whole
 from cignn._random import as_random_state
-from cignn.evaluation.removal import edge_ranks
+from cignn.evaluation.removal import edge_ranks, edge_scores
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from cignn.explainers import Explainer
 
 
-def explanation_roc_auc(explanations: Explanations, truth: Sequence[np.ndarray] | None = None) -> np.ndarray:
+def explanation_roc_auc(
+    explanations: Explanations,
+    truth: Sequence[np.ndarray] | None = None,
+    *,
+    by: str = "weight",
+    side: str = "both",
+) -> np.ndarray:
     """Area under the ROC curve of edge weight against edge truth, each undirected edge once.
 
     Parameters
@@ -32,6 +38,10 @@ def explanation_roc_auc(explanations: Explanations, truth: Sequence[np.ndarray] 
     truth : sequence of arrays of shape (n, n) or None, default=None
         One bool matrix per graph, or one for all aligned graphs; by default the graphs' own. An edge may be
         marked in one direction only.
+    by : {"weight", "contribution", "auto"}, default="weight"
+        What ranks the edges, see `top_edge_masks`.
+    side : {"both", "for", "against"}, default="both"
+        How contributions rank, see `top_edge_masks`.
 
     Returns
     -------
@@ -51,12 +61,18 @@ def explanation_roc_auc(explanations: Explanations, truth: Sequence[np.ndarray] 
     """
     areas = [
         roc_auc_score(labels, weights) if 0 < labels.sum() < len(labels) else np.nan
-        for weights, labels in _edges_with_truth(explanations, truth)
+        for weights, labels in _edges_with_truth(explanations, truth, by, side)
     ]
     return np.array(areas)
 
 
-def precision_at_k(explanations: Explanations, truth: Sequence[np.ndarray] | None = None) -> np.ndarray:
+def precision_at_k(
+    explanations: Explanations,
+    truth: Sequence[np.ndarray] | None = None,
+    *,
+    by: str = "weight",
+    side: str = "both",
+) -> np.ndarray:
     """Share of true edges among a graph's top k, k its number of true edges.
 
     Edges of equal weight share the places left: a constant mask scores the share of true edges, not luck.
@@ -68,6 +84,10 @@ def precision_at_k(explanations: Explanations, truth: Sequence[np.ndarray] | Non
     truth : sequence of arrays of shape (n, n) or None, default=None
         One bool matrix per graph, or one for all aligned graphs; by default the graphs' own. An edge may be
         marked in one direction only.
+    by : {"weight", "contribution", "auto"}, default="weight"
+        What ranks the edges, see `top_edge_masks`.
+    side : {"both", "for", "against"}, default="both"
+        How contributions rank, see `top_edge_masks`.
 
     Returns
     -------
@@ -85,7 +105,7 @@ def precision_at_k(explanations: Explanations, truth: Sequence[np.ndarray] | Non
     >>> precision_at_k(Explanations(triangle, [[0.9, 0.1, 0.5]]), [truth]).tolist()
     [0.5]
     """
-    return np.array([share_of_true(*edges) for edges in _edges_with_truth(explanations, truth)])
+    return np.array([share_of_true(*edges) for edges in _edges_with_truth(explanations, truth, by, side)])
 
 
 def share_of_true(values: np.ndarray, truth: np.ndarray) -> float:
@@ -100,7 +120,7 @@ def share_of_true(values: np.ndarray, truth: np.ndarray) -> float:
 
 
 def _edges_with_truth(
-    explanations: Explanations, truth: Sequence[np.ndarray] | None
+    explanations: Explanations, truth: Sequence[np.ndarray] | None, by: str, side: str
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     matrices = explanations.graphs.edge_truth if truth is None else truth
     if matrices is None:
@@ -109,11 +129,12 @@ def _edges_with_truth(
         matrices = [matrices] * len(explanations)  # type: ignore[list-item]
     if len(matrices) != len(explanations):
         raise ValueError(f"truth must have one matrix per graph ({len(explanations)}), got {len(matrices)}.")
+    scores = edge_scores(explanations, by, side)
     for i, (ex, matrix) in enumerate(zip(explanations, matrices, strict=True)):
         marked, (source, target) = np.asarray(matrix, bool), ex.edges.T
         if marked.shape != (ex.n_nodes, ex.n_nodes):
             raise ValueError(f"truth of graph {i} must be {(ex.n_nodes, ex.n_nodes)}, got {marked.shape}.")
-        yield ex.edge_weights, marked[source, target] | marked[target, source]
+        yield scores[i], marked[source, target] | marked[target, source]
 
 
 class Agreement(NamedTuple):
@@ -135,7 +156,7 @@ class PermutationCheck(NamedTuple):
     permuted_roc_auc: np.ndarray | None
 
 
-def rank_correlation(first: Explanations, second: Explanations) -> np.ndarray:
+def rank_correlation(first: Explanations, second: Explanations, *, by: str = "weight") -> np.ndarray:
     """Spearman correlation of the edge weights of each graph in two explanations.
 
     Parameters
@@ -144,6 +165,8 @@ def rank_correlation(first: Explanations, second: Explanations) -> np.ndarray:
         Explanations of some graphs.
     second : Explanations
         Other explanations of the same graphs.
+    by : {"weight", "contribution", "auto"}, default="weight"
+        What is compared: weights, or signed contributions, which must be towards the same classes.
 
     Returns
     -------
@@ -162,11 +185,11 @@ def rank_correlation(first: Explanations, second: Explanations) -> np.ndarray:
     [-1.0]
     """
     _check_same_graphs(first, second)
-    pairs = zip(first.edge_weights, second.edge_weights, strict=True)
+    pairs = zip(edge_scores(first, by, "for"), edge_scores(second, by, "for"), strict=True)
     return np.array([_correlation(rankdata(a), rankdata(b)) for a, b in pairs])
 
 
-def top_overlap(first: Explanations, second: Explanations, k: int = 10) -> np.ndarray:
+def top_overlap(first: Explanations, second: Explanations, k: int = 10, *, by: str = "weight") -> np.ndarray:
     """Share of the top k edges of one explanation that are among those of another.
 
     Graphs with k edges or fewer count half of theirs: all would always overlap.
@@ -179,6 +202,8 @@ def top_overlap(first: Explanations, second: Explanations, k: int = 10) -> np.nd
         Other explanations of the same graphs.
     k : int, default=10
         Number of top edges.
+    by : {"weight", "contribution", "auto"}, default="weight"
+        What ranks the edges: the weight, or the size of the contribution.
 
     Returns
     -------
@@ -200,7 +225,7 @@ def top_overlap(first: Explanations, second: Explanations, k: int = 10) -> np.nd
     _check_same_graphs(first, second)
     counts = first.graphs.n_edges
     places = np.where(counts > k, k, (counts + 1) // 2)
-    inside = [edge_ranks(ex) < np.repeat(places, counts) for ex in (first, second)]
+    inside = [edge_ranks(ex, by) < np.repeat(places, counts) for ex in (first, second)]
     graph = np.repeat(np.arange(len(counts)), counts)
     shared = np.bincount(graph, inside[0] & inside[1], minlength=len(counts))
     return np.divide(shared, places, out=np.full(len(counts), np.nan), where=places > 0)

@@ -106,7 +106,7 @@ def top_edge_masks(
 
 def edge_ranks(explanations: Explanations, by: str = "weight", side: str = "both") -> np.ndarray:
     """(all edges,) place of every edge in its graph, 0 for the top one, graph after graph."""
-    return ranks_of(explanations.graphs, _scores(explanations, by, side))
+    return ranks_of(explanations.graphs, edge_scores(explanations, by, side))
 
 
 def ranks_of(graphs: GraphSet, scores: Sequence[np.ndarray]) -> np.ndarray:
@@ -118,8 +118,8 @@ def ranks_of(graphs: GraphSet, scores: Sequence[np.ndarray]) -> np.ndarray:
     return _ranks(graphs.n_edges, -np.concatenate([np.empty(0, np.float32), *scores]), scramble)
 
 
-def _scores(explanations: Explanations, by: str, side: str) -> list[np.ndarray]:
-    """(e,) per graph: what ranks its edges."""
+def edge_scores(explanations: Explanations, by: str = "weight", side: str = "both") -> list[np.ndarray]:
+    """(e,) per graph: what ranks its edges, see `top_edge_masks`."""
     choice("by", by, BY)
     choice("side", side, SIDES)
     contributions = explanations.edge_contributions

@@ -17,9 +17,11 @@ from cignn._arrays import symmetric, upper_indices, upper_triangle
 from cignn._checks import number
 from cignn._files import replacing, write_csv
 from cignn.explanations.group_statistics import (
+    Scores,
     connected_components,
     enrichment,
     nuisance_correlation,
+    permutation_p,
     q_values,
     standardised,
 )
@@ -72,6 +74,10 @@ class GroupExplanation:
         Number of permutations of the labels.
     n_top : int
         Number of connections selected on each half-sample.
+    p : float
+        Of the map as a whole: how often the largest value under permuted labels is at least as large as that
+        of the map, (1 + #) / (1 + P). Other than ``q`` it bounds the chance that any connection is selected
+        where the classes do not differ, also for maps whose connections rise and fall together.
 
     Examples
     --------
@@ -104,6 +110,7 @@ class GroupExplanation:
     n_resamples: int
     n_permutations: int
     n_top: int
+    p: float = np.nan
 
     @classmethod
     def from_maps(
@@ -188,8 +195,8 @@ class GroupExplanation:
             table["bound"] = false_selection_bound(table["selection"], n_top, len(values), len(halves) // 2)
         table["q"] = q_values(values, null, scale=scale).q if len(null) else np.nan
         table["selected"] = selected = (table["q"] <= alpha).to_numpy()
-        scores = standardised(values, null).null if scale and len(null) else null
-        components = connected_components(selected, n, largest(scores, int(selected.sum())))
+        scores = standardised(values, null) if scale and len(null) else Scores(values, null)
+        components = connected_components(selected, n, largest(scores.null, int(selected.sum())))
         components["nodes"] = ["; ".join(map(str, names[list(nodes)])) for nodes in components["nodes"]]
         order = np.argsort(-np.abs(values), kind="stable")
         dense = [
@@ -212,6 +219,7 @@ class GroupExplanation:
             n_resamples=len(halves),
             n_permutations=len(null),
             n_top=int(n_top),
+            p=_whole_map_p(scores),
         )
 
     @property
@@ -379,6 +387,14 @@ def _connections(
     table["effect"] = effect
     table["contribution"] = unknown if contributions is None else np.asarray(contributions, np.float64)
     return pd.DataFrame(table)
+
+
+def _whole_map_p(scores: Scores) -> float:
+    """Return the p-value of the largest absolute score; NaN without permutations."""
+    most = np.abs(scores.null).max(1, initial=0)
+    if not len(most):
+        return np.nan
+    return float(permutation_p(np.abs(scores.observed).max(keepdims=True), most[:, None])[0])
 
 
 def _systems(values: np.ndarray, systems: np.ndarray | None, null: np.ndarray, alpha: float) -> pd.DataFrame:

@@ -51,7 +51,7 @@ def _connections(group: GroupExplanation) -> Iterator[str]:
     survive = "connection survives" if len(found) == 1 else "connections survive"
     yield (
         f"Connections: {len(found)} {survive} at q ≤ {group.alpha:g}, {higher} higher and "
-        f"{len(found) - higher} lower in {group.classes[1]}."
+        f"{len(found) - higher} lower in {group.classes[1]}; the map as a whole: p = {group.p:.2g}."
     )
     for row in found.head(SHOWN).to_dict("records"):
         known = [] if pd.isna(row["effect"]) else [f"effect {row['effect']:+.2f}"]

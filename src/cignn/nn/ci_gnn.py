@@ -114,6 +114,9 @@ class CIGNN(SingleModel):
         graphs instead of a GNN.
     dropout : float, default=0.5
         Dropout in the classifier's MLP.
+    n_pooled : int, default=0
+        Number of directions over the edges whose projections, whatever their sign, the classifier reads
+        beside the edges; for ``readout="edges"``.
     separate_products : bool, default=True
         Whether each of the two inner products, Â and the subgraph, has a learned projection of its own.
     mask : str, default="stochastic"
@@ -175,6 +178,7 @@ class CIGNN(SingleModel):
         head_hidden: Sequence[int] = (64, 32),
         readout: str = "sum",
         dropout: float = 0.5,
+        n_pooled: int = 0,
         separate_products: bool = True,
         mask: str = "stochastic",
         temperature: float = 1.0,
@@ -225,7 +229,7 @@ class CIGNN(SingleModel):
         self.classifier: SubgraphClassifier
         if readout == "edges":
             assert n_nodes is not None
-            self.classifier = EdgeNetwork(n_nodes, n_classes, head_hidden, dropout)
+            self.classifier = EdgeNetwork(n_nodes, n_classes, head_hidden, dropout, n_pooled)
         else:
             self.classifier = GraphNetwork(
                 n_features, n_classes, classifier, classifier_hidden, head_hidden, readout, dropout

@@ -228,6 +228,10 @@ class EdgeNetwork(SubgraphClassifier):
     Nothing is lost by pooling over nodes, but node i has to be the same in every graph. ``hidden`` are the
     widths of the hidden layers, each followed by ``dropout``. ``fit`` fills the buffers ``edge_centre`` and
     ``edge_scale``, (n_nodes, n_nodes), with the mean and the spread of each edge in the training graphs.
+
+    ``n_pooled`` directions over the edges pool what moves together: the size of the projection on each,
+    √(1 + z²) − 1, adds to the logits whether the edges move up or down. ``fit`` starts them, see
+    `start_pooled`; those it leaves at 0 have no gradient and stay there.
     """
 
     directed = False
@@ -236,13 +240,22 @@ class EdgeNetwork(SubgraphClassifier):
     upper: Tensor  # (n_pairs,), where the pairs i < j are in a flattened matrix
 
     def __init__(
-        self, n_nodes: int, n_classes: int, hidden: Sequence[int] = (64,), dropout: float = 0.5
+        self,
+        n_nodes: int,
+        n_classes: int,
+        hidden: Sequence[int] = (64,),
+        dropout: float = 0.5,
+        n_pooled: int = 0,
     ) -> None:
         super().__init__()
         row, column = torch.triu_indices(n_nodes, n_nodes, 1)
         widths = [len(row), *hidden, n_classes]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.dropout = _share(dropout)
+        self.n_pooled = n_pooled
+        if n_pooled:
+            self.pooled = nn.Parameter(torch.zeros(n_pooled, len(row)))
+            self.pooled_weight = nn.Parameter(torch.zeros(n_classes, n_pooled))
         self.register_buffer("edge_centre", torch.zeros(n_nodes, n_nodes))
         self.register_buffer("edge_scale", torch.ones(n_nodes, n_nodes))
         self.register_buffer("upper", row * n_nodes + column, persistent=False)
@@ -271,16 +284,28 @@ class EdgeNetwork(SubgraphClassifier):
         pairs = self.edge_values(batch.adj) if batch.pairs is None else batch.pairs
         return (pairs != 0).to(pairs.dtype)
 
+    @torch.no_grad()
+    def start_pooled(self, vectors: Tensor, weights: Tensor, offsets: Tensor) -> None:
+        """Start the directions: (n_pooled, n_pairs), their weights (n_classes, n_pooled), sizes (n_pooled,).
+
+        A projection of size ``offsets`` leaves the logits as they are.
+        """
+        self.pooled.copy_(vectors)
+        self.pooled_weight.copy_(weights)
+        self.layers[-1].bias.sub_((weights @ offsets).to(self.pooled))  # type: ignore[operator]
+
     def project(self, edges: Tensor) -> Tensor:
         """Return linear projections (b, h) of masked evidence (b, n_pairs); no evidence projects to 0."""
-        return F.linear(edges, self.layers[0].weight)  # type: ignore[arg-type]
+        h = F.linear(edges, self.layers[0].weight)  # type: ignore[arg-type]
+        return torch.cat([h, F.linear(edges, self.pooled)], 1) if self.n_pooled else h
 
     def decide(self, h: Tensor, noise: Noise | None = None) -> Tensor:
         """Return the class logits (b, n_classes) of projections h : (b, h)."""
+        h, pooled = h.split([h.shape[1] - self.n_pooled, self.n_pooled], 1)
         h = h + self.layers[0].bias  # type: ignore[operator]
         for linear in self.layers[1:]:
             h = linear(dropout(torch.relu(h), self.dropout if self.training else 0.0, noise))
-        return h
+        return h + F.linear(torch.sqrt(1 + pooled**2) - 1, self.pooled_weight) if self.n_pooled else h
 
     def forward(
         self, x: Tensor, edges: Tensor, mask: Tensor | None = None, noise: Noise | None = None

@@ -1,0 +1,82 @@
+"""`cignn group`: what it writes and tells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cignn.explainers
+from cignn import GroupExplanation, load_cohort
+from commands import write_studies
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_studies(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """Calls of `explain_group`, which is replaced by maps of the class difference without any training."""
+    calls: list[dict] = []
+
+    def explain(estimator, data, n_resamples=100, random_state=0, n_permutations=20, alpha=0.1, **other):
+        calls.append({"steps": list(estimator.named_steps), "n_resamples": n_resamples, "data": data})
+        random = np.random.default_rng(random_state)
+        n = data.n_rois
+        values = random.normal(size=n * (n - 1) // 2)
+        values[:5] += 9
+        halves = values + random.normal(size=(n_resamples, len(values)))
+        null = random.normal(size=(n_permutations, len(values)))
+        classes = np.unique(data.y).tolist()
+        return GroupExplanation.from_maps(
+            values,
+            halves,
+            null,
+            classes=classes,
+            n_subjects=len(data),
+            alpha=alpha,
+            systems=data.atlas.systems,
+        )
+
+    monkeypatch.setattr(cignn.explainers, "explain_group", explain, raising=False)
+    return calls
+
+
+def test_group_writes_tables_and_tells_what_survives(call, here, asked, monkeypatch) -> None:
+    words = "group my_study --method lasso --deconfound age --n-resamples 10 --n-permutations 30"
+    result = call(*words.split())
+    assert result.code == 0, result.err
+    assert "survive at q ≤ 0.1" in result.words and "patient against control: 36 subjects" in result.words
+    assert max(map(len, (here / "group" / "summary.txt").read_text().splitlines())) <= 80
+    assert asked[0]["n_resamples"] == 10 and "deconfound" in asked[0]["steps"]
+    table = pd.read_csv(here / "group" / "connections.csv")
+    assert len(table) == 190 and table["selected"][:5].all()
+    for name in ("systems.csv", "components.csv", "nuisance.csv", "settings.toml"):
+        assert (here / "group" / name).is_file()
+    assert GroupExplanation.load(here / "group" / "group.npz").n_selected == table["selected"].sum()
+
+
+def test_group_measures_reproducibility_and_tells_machines(call, here, asked) -> None:
+    words = "group my_study --out found --method lasso --n-resamples 4 --reproducibility halves --splits 2"
+    result = call(*words.split(), "--json")
+    assert result.code == 0, result.err
+    told = json.loads(result.out)
+    assert told["classes"] == ["control", "patient"] and len(told["connections"]) >= 5
+    maps = [row["map"] for row in told["reproducibility"]["halves"]]
+    assert maps == ["model", "t", "coefficients", "haufe"]
+    assert len(pd.read_csv(here / "found" / "reproducibility_halves.csv")) == 16
+    study = set(load_cohort("my_study").subjects)
+    first, second = (set(one["data"].subjects) for one in asked[1:3])
+    assert not first & second and first | second == study
+
+
+def test_group_refuses_what_it_does_not_know(call, here) -> None:
+    result = call("group", "my_study", "--reproducibility", "thirds")
+    assert result.code == 2 and "there is no 'thirds'; there are halves, sites." in result.words
