@@ -18,10 +18,11 @@ from matplotlib.patches import Wedge
 
 from cignn import report
 from cignn.datasets.atlas import SYSTEMS, Atlas
+from cignn.explanations import Explanation, GroupExplanation
 from cignn.report.connectogram import ring, spread
 from cignn.report.selection import difference, top_edges, top_nodes
 from cignn.report.style import NEGATIVE, POSITIVE, SAFE_SYSTEMS, system_colours, text_on
-from cignn.report.systems import OWN, SHARED
+from cignn.report.systems import GREY, OWN, SHARED
 from drawings import AAL, axes_of, explanation, legend_words, part, texts
 
 pytestmark = pytest.mark.medium
@@ -322,6 +323,98 @@ def test_the_difference_matrix_is_signed_and_symmetric_around_zero() -> None:
         )
     with pytest.raises(ValueError, match="same systems, each once"):
         report.draw_system_matrix(pd.DataFrame(np.ones((1, 2)), index=["VN"], columns=["VN", "SMN"]))
+
+
+# ------------------------------------------------------------------ contributions and groups
+
+
+def contributing(seed: int = 0) -> Explanation:
+    """Drawn contributions, on both sides of 0, whose order is not that of the weights."""
+    ex = explanation(seed)
+    values = np.random.default_rng(seed + 10).normal(size=len(ex.edges))
+    return replace(ex, edge_contributions=values, base=0.0, explained="patient")
+
+
+def surviving(size: float = 9.0) -> GroupExplanation:
+    """A group of AAL's regions whose first four connections have values of this size."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(0, 0.2, 6670)
+    values[:4] = size, -size, size, -size
+    null = rng.normal(size=(20, 6670))
+    nodes = {"node_names": AAL.names, "systems": AAL.systems}
+    return GroupExplanation.from_maps(values, values + null[:4], null, reading="pattern", **nodes)
+
+
+@pytest.mark.parametrize("draw", [report.draw_connectome, report.draw_connectogram])
+def test_contributions_are_drawn_by_size_in_two_colours_around_zero(draw: Any) -> None:
+    ex = contributing()
+    figure = draw(ex, top=30, **({"views": "z"} if draw is report.draw_connectome else {}))
+    lines = part(figure.axes[0], LineCollection, "edges")
+    values = np.sort(np.abs(ex.edge_contributions))[-30:]
+    own = ex.edge_contributions[np.argsort(np.abs(ex.edge_contributions))[-30:]]
+    assert len(lines.get_linewidths()) == 30
+    np.testing.assert_array_equal(np.argsort(lines.get_linewidths()), np.argsort(values))
+    dashed = [pattern[1] is not None for pattern in lines.get_linestyles()]
+    np.testing.assert_array_equal(dashed, own < 0)
+    orange = lines.get_colors()[:, 0] > lines.get_colors()[:, 2]
+    np.testing.assert_array_equal(orange, own > 0)
+    words = [ax.get_title() for ax in figure.axes]
+    assert "contribution (log-odds)" in words
+    weights = draw(ex, top=30, by="weight")
+    assert "edge weight" in [ax.get_title() for ax in weights.axes]
+
+
+@pytest.mark.parametrize("draw", [report.draw_connectome, report.draw_connectogram])
+def test_only_what_survives_in_a_group_has_a_colour(draw: Any) -> None:
+    group = surviving()
+    assert group.n_selected == 4
+    more = {"views": "z"} if draw is report.draw_connectome else {}
+    figure = draw(group, top=20, **more)
+    colours = [to_hex(colour) for colour in part(figure.axes[0], LineCollection, "edges").get_colors()]
+    assert len(colours) == 20 and colours.count(GREY) == 16 and GREY not in colours[-4:]
+    said = [*legend_words(figure), *texts(figure.axes[0])]
+    assert any("does not survive" in words for words in said)
+    alone = draw(group, only_surviving=True, **more)
+    assert len(part(alone.axes[0], LineCollection, "edges").get_colors()) == 4
+    none = draw(surviving(0.1), top=20, **more)
+    assert {to_hex(colour) for colour in part(none.axes[0], LineCollection, "edges").get_colors()} == {GREY}
+    said = [*legend_words(none), *texts(none.axes[0])]
+    assert any("no connection survives (q ≤ 0.1)" in words for words in said)
+    empty = draw(surviving(0.1), only_surviving=True, **more)
+    assert not len(part(empty.axes[0], LineCollection, "edges").get_paths())
+    with pytest.raises(ValueError, match="only_surviving needs to know what survives"):
+        draw(contributing(), only_surviving=True)
+
+
+def test_the_matrix_of_contributions_is_signed_and_that_of_a_group_has_stars() -> None:
+    ex, order = contributing(), list(SYSTEMS)
+    ax = axes_of(report.draw_system_matrix(ex), "matrix")
+    image = ax.get_images()[0]
+    assert image.norm.vmin == -image.norm.vmax
+    np.testing.assert_allclose(np.ma.filled(image.get_array(), np.nan), ex.by_system().loc[order, order])
+    assert axes_of(report.draw_system_matrix(ex, by="weight"), "matrix").get_images()[0].norm.vmin == 0
+    group = surviving()
+    systems = group.systems.assign(q=1.0, shift_q=1.0)
+    systems.loc[3, "shift_q"] = 0.05
+    group = replace(group, systems=systems)
+    pair = {systems.loc[3, "source_system"], systems.loc[3, "target_system"]}
+    ax = axes_of(report.draw_system_matrix(group), "matrix")
+    assert len(ax.texts) == 81
+    starred = [text.get_position() for text in ax.texts if text.get_text().endswith("*")]
+    assert {order[int(k)] for place in starred for k in place} == pair
+    alone = axes_of(report.draw_system_matrix(group, only_surviving=True), "matrix")
+    assert len(alone.texts) == len(starred) == (1 if len(pair) == 1 else 2)
+    with pytest.raises(ValueError, match="the group has no systems"):
+        report.draw_system_matrix(replace(group, systems=systems.iloc[:0]))
+
+
+def test_a_group_beside_a_subject_and_kinds_that_do_not_share_a_scale() -> None:
+    figure = report.draw_against_group(contributing(), surviving(), views="z", top=20)
+    assert "among the top edges of both" in legend_words(figure)
+    with pytest.raises(ValueError, match="one scale holds one kind of value"):
+        report.draw_connectomes({"one": contributing(), "other": explanation()})
+    with pytest.raises(ValueError, match="these explanations have weights alone"):
+        report.draw_connectome(explanation(), by="contribution")
 
 
 # ---------------------------------------------------------------------------------- colours

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cignn.explanations import Explanation
-from cignn.report.selection import difference, n_edges_at, names_of, top_edges, top_nodes
+from cignn.explanations import Explanation, GroupExplanation
+from cignn.report.selection import Drawn, drawn, n_edges_at, names_of, top_nodes
 from cignn.report.style import (
     INK,
     PAGE,
@@ -24,7 +24,7 @@ from cignn.report.style import (
     text_on,
     weight_colours,
 )
-from cignn.report.systems import dress_bar, legend_columns, legend_height
+from cignn.report.systems import GREY, dress_bar, grey_edges, legend_columns, legend_height
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,33 +37,43 @@ _BEND = np.linspace(0, 1, 30)[:, None]  # steps along a curve
 
 
 def draw_connectogram(
-    explanation: Explanation,
+    explanation: Explanation | GroupExplanation,
     *,
-    other: Explanation | None = None,
+    other: Explanation | GroupExplanation | None = None,
+    by: str = "auto",
     top: int | None = 50,
     threshold: float = 0.0,
+    only_surviving: bool = False,
     n_labels: int | None = None,
     colours: str | Mapping[str, str] = "safe",
     title: str | None = None,
     width: float = PAGE * 0.7,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw an explanation as a ring: nodes grouped by system, edges of large weight as thick, dark curves.
+    """Draw an explanation as a ring: nodes grouped by system, edges of large value as thick curves.
+
+    Contributions are orange and solid where they speak for the class explained, purple and dashed where they
+    speak against it; without contributions, edges of larger weight are darker. In a `GroupExplanation` edges
+    that do not survive are grey.
 
     Parameters
     ----------
-    explanation : Explanation
+    explanation : Explanation or GroupExplanation
         Explanation of a subject or a group. Without systems the nodes keep their order.
-    other : Explanation, default=None
-        Draw the difference explanation − other: orange and solid where the first has the larger weight,
+    other : Explanation or GroupExplanation, default=None
+        Draw the difference explanation − other: orange and solid where the first has the larger value,
         purple and dashed where the other has.
+    by : {"auto", "contribution", "weight"}, default="auto"
+        What is drawn of an `Explanation`. "auto" is the contributions where there are any.
     top : int, default=50
-        Largest number of edges drawn, those of largest weight. None draws all.
+        Largest number of edges drawn, those of largest absolute value. None draws all.
     threshold : float, default=0.0
-        Only edges of larger weight are drawn.
+        Only edges of larger absolute value are drawn.
+    only_surviving : bool, default=False
+        Whether to draw only the edges of a `GroupExplanation` that survive.
     n_labels : int, default=None
-        Number of nodes that are named, those with the largest sum of edge weights. By default every node with
-        an edge in figures wider than 4.5 inches, else 12.
+        Number of nodes that are named, those with the largest sum of absolute values. By default every node
+        with an edge in figures wider than 4.5 inches, else 12.
     colours : {"safe", "paper"} or mapping of str to str, default="safe"
         Colours of the systems: "safe" for colour-blind readers, those of the paper, or your own.
     title : str, default=None
@@ -94,8 +104,8 @@ def draw_connectogram(
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    signed = other is not None
-    ex = top_edges(explanation if other is None else difference(explanation, other), top, threshold)
+    shown = drawn(explanation, other, by, top, threshold, only_surviving)
+    ex, signed = shown.edges, shown.signed
     angle = ring(ex.systems, ex.n_nodes)
     largest = np.abs(ex.edge_weights).max(initial=0.0) or 1.0
     norm = Normalize(-largest if signed else 0, largest)
@@ -106,7 +116,7 @@ def draw_connectogram(
         figure = new_figure(width, width + 0.35)
         ax = figure.add_subplot(aspect="equal", label="ring")
         ax.axis("off")
-        _draw_curves(ax, ex, angle, cmap(norm(ex.edge_weights)), norm, signed, width)
+        _draw_curves(ax, shown, angle, cmap(norm(ex.edge_weights)), norm, width)
         reach = _label_ring(ax, ex, angle, n_labels, width)
         _draw_ring(ax, ex, angle, colours, width, 72 * width / 2 / reach)
         ax.set(xlim=(-reach, reach), ylim=(-reach, reach))
@@ -115,7 +125,9 @@ def draw_connectogram(
         bar = figure.colorbar(
             ScalarMappable(norm, cmap), ax=ax, orientation="horizontal", shrink=0.35, aspect=18, pad=0.01
         )
-        dress_bar(bar, norm, signed, "difference of edge weights" if signed else "edge weight")
+        dress_bar(bar, norm, signed, shown.label)
+        if grey_edges(shown):
+            ax.text(0, 0, f"grey: {shown.note}", color=QUIET, fontsize=6, transform=ax.transAxes)
         return save(figure, path)
 
 
@@ -137,17 +149,15 @@ def ring(systems: np.ndarray | None, n_nodes: int) -> np.ndarray:
 
 
 def _draw_curves(
-    ax: Axes,
-    ex: Explanation,
-    angle: np.ndarray,
-    shades: np.ndarray,
-    norm: Normalize,
-    signed: bool,
-    width: float,
+    ax: Axes, shown: Drawn, angle: np.ndarray, shades: np.ndarray, norm: Normalize, width: float
 ) -> None:
-    """Edges as curves bent towards the centre, more so between distant nodes."""
+    """Edges as curves bent towards the centre, more so between distant nodes; grey if they do not survive."""
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
 
+    ex = shown.edges
+    if shown.survives is not None:
+        shades = np.where(shown.survives[:, None], shades, to_rgba(GREY))
     at = 0.965 * np.stack([np.cos(angle), np.sin(angle)], 1)
     start, end = at[ex.edges[:, 0], None], at[ex.edges[:, 1], None]
     apart = np.linalg.norm(start - end, axis=-1, keepdims=True) / 2  # 0 … 1
@@ -157,7 +167,7 @@ def _draw_curves(
         list(curves),
         colors=shades,
         linewidths=(0.35 + 1.9 * np.abs(ex.edge_weights) / norm.vmax) * np.sqrt(width / PAGE),
-        linestyles=[(0, (3, 1.2)) if signed and value < 0 else "-" for value in ex.edge_weights],
+        linestyles=[(0, (3, 1.2)) if shown.signed and value < 0 else "-" for value in ex.edge_weights],
         alpha=0.85,
         zorder=2,
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cignn.datasets.atlas import Atlas
-from cignn.explanations import Explanation
-from cignn.report.selection import check_same_nodes, difference, n_edges_at, top_edges, top_nodes
+from cignn.explanations import Explanation, GroupExplanation
+from cignn.report.selection import Drawn, check_same_nodes, common_edges, drawn, n_edges_at, pair, top_nodes
 from cignn.report.style import (
     INK,
     PAGE,
@@ -25,6 +25,7 @@ from cignn.report.style import (
 )
 from cignn.report.systems import (
     DASHED,
+    GREY,
     OWN,
     SHARED,
     VIEW_NAMES,
@@ -34,6 +35,7 @@ from cignn.report.systems import (
     draw_shared_legend,
     draw_size_legend,
     draw_system_legend,
+    grey_edges,
     legend_height,
     node_area,
     regions,
@@ -50,12 +52,14 @@ _HEAD = 0.14  # inches for a title
 
 
 def draw_connectome(
-    explanation: Explanation,
+    explanation: Explanation | GroupExplanation,
     atlas: Atlas | np.ndarray | None = None,
     *,
-    other: Explanation | None = None,
+    other: Explanation | GroupExplanation | None = None,
+    by: str = "auto",
     top: int | None = 50,
     threshold: float = 0.0,
+    only_surviving: bool = False,
     n_labels: int = 6,
     views: str = "lzr",
     colours: str | Mapping[str, str] = "safe",
@@ -63,26 +67,32 @@ def draw_connectome(
     width: float = PAGE,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw an explanation, of one subject or of a group (``explanations.mean()``), on the glass brain.
+    """Draw an explanation, of one subject or of a group, on the glass brain.
 
-    Edges of larger weight are thicker and darker. Nodes have the colour of their system and an area that
-    grows with their number of edges drawn; nodes without such an edge are left out.
+    Contributions are orange and solid where they speak for the class explained, purple and dashed where they
+    speak against it; without contributions, edges of larger weight are darker. In a `GroupExplanation` edges
+    that do not survive are grey. Nodes have the colour of their system and an area that grows with their
+    number of edges drawn; nodes without such an edge are left out.
 
     Parameters
     ----------
-    explanation : Explanation
+    explanation : Explanation or GroupExplanation
         Explanation whose nodes are regions.
     atlas : Atlas or array of shape (n, 3), default=None
         Where the nodes lie, in MNI millimetres. Not needed for the nodes of AAL.
-    other : Explanation, default=None
-        Draw the difference explanation − other: orange and solid where the first has the larger weight,
+    other : Explanation or GroupExplanation, default=None
+        Draw the difference explanation − other: orange and solid where the first has the larger value,
         purple and dashed where the other has.
+    by : {"auto", "contribution", "weight"}, default="auto"
+        What is drawn of an `Explanation`. "auto" is the contributions where there are any.
     top : int, default=50
-        Largest number of edges drawn, those of largest weight. None draws all.
+        Largest number of edges drawn, those of largest absolute value. None draws all.
     threshold : float, default=0.0
-        Only edges of larger weight are drawn.
+        Only edges of larger absolute value are drawn.
+    only_surviving : bool, default=False
+        Whether to draw only the edges of a `GroupExplanation` that survive.
     n_labels : int, default=6
-        Number of nodes that are named, those with the largest sum of edge weights.
+        Number of nodes that are named, those with the largest sum of absolute values.
     views : str, default="lzr"
         Different letters out of "l" and "r" (left and right, with what lies within that hemisphere), "x"
         (side), "y" (back) and "z" (top).
@@ -113,35 +123,40 @@ def draw_connectome(
     >>> len(figure.axes)
     2
     """
-    shown = explanation if other is None else difference(explanation, other)
-    panels = {title or "": top_edges(shown, top, threshold)}
-    return _draw(panels, atlas, n_labels, views, colours, width, path, signed=other is not None)
+    panels = {title or "": drawn(explanation, other, by, top, threshold, only_surviving)}
+    return _draw(panels, atlas, n_labels, views, colours, width, path)
 
 
 def draw_connectomes(
-    explanations: Mapping[str, Explanation],
+    explanations: Mapping[str, Explanation | GroupExplanation],
     atlas: Atlas | np.ndarray | None = None,
     *,
+    by: str = "auto",
     top: int | None = 50,
     threshold: float = 0.0,
+    only_surviving: bool = False,
     n_labels: int = 4,
     views: str = "lzr",
     colours: str | Mapping[str, str] = "safe",
     width: float = PAGE,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw several explanations of the same nodes in rows, on one scale of weights and sizes.
+    """Draw several explanations of the same nodes in rows, on one scale of values and sizes.
 
     Parameters
     ----------
-    explanations : mapping of str to Explanation
+    explanations : mapping of str to Explanation or GroupExplanation
         Title and explanation of each row: groups, methods or subjects.
     atlas : Atlas or array of shape (n, 3), default=None
         Where the nodes lie, in MNI millimetres. Not needed for the nodes of AAL.
+    by : {"auto", "contribution", "weight"}, default="auto"
+        What is drawn of an `Explanation`. "auto" is the contributions where there are any.
     top : int, default=50
-        Largest number of edges drawn, those of largest weight. None draws all.
+        Largest number of edges drawn, those of largest absolute value. None draws all.
     threshold : float, default=0.0
-        Only edges of larger weight are drawn.
+        Only edges of larger absolute value are drawn.
+    only_surviving : bool, default=False
+        Whether to draw only the edges of a `GroupExplanation` that survive.
     n_labels : int, default=4
         Number of nodes that are named in each row.
     views : str, default="lzr"
@@ -174,19 +189,26 @@ def draw_connectomes(
     """
     if not explanations:
         raise ValueError("draw_connectomes needs at least one explanation, got none.")
-    first = next(iter(explanations.values()))
-    for ex in explanations.values():
-        check_same_nodes(first, ex)
-    panels = {str(title): top_edges(ex, top, threshold) for title, ex in explanations.items()}
+    panels = {
+        str(title): drawn(ex, None, by, top, threshold, only_surviving) for title, ex in explanations.items()
+    }
+    first = next(iter(panels.values()))
+    for panel in panels.values():
+        check_same_nodes(first.edges, panel.edges)
+        if panel.label != first.label:
+            raise ValueError(
+                f'one scale holds one kind of value, got {first.label} and {panel.label}; pass by="weight".'
+            )
     return _draw(panels, atlas, n_labels, views, colours, width, path)
 
 
 def draw_against_group(
     subject: Explanation,
-    group: Explanation,
+    group: Explanation | GroupExplanation,
     atlas: Atlas | np.ndarray | None = None,
     *,
     titles: Sequence[str] = ("subject", "group"),
+    by: str = "auto",
     top: int | None = 50,
     threshold: float = 0.0,
     n_labels: int = 4,
@@ -203,16 +225,18 @@ def draw_against_group(
     ----------
     subject : Explanation
         Explanation of the subject, ``explanations[i]``.
-    group : Explanation
+    group : Explanation or GroupExplanation
         Explanation of the group, ``explanations[mask].mean()``.
     atlas : Atlas or array of shape (n, 3), default=None
         Where the nodes lie, in MNI millimetres. Not needed for the nodes of AAL.
     titles : sequence of two str, default=("subject", "group")
         Titles of the two rows.
+    by : {"auto", "contribution", "weight"}, default="auto"
+        What ranks the edges of an `Explanation`. "auto" is the contributions where there are any.
     top : int, default=50
-        Largest number of edges drawn in each row, those of largest weight. None draws all.
+        Largest number of edges drawn in each row, those of largest absolute value. None draws all.
     threshold : float, default=0.0
-        Only edges of larger weight are drawn.
+        Only edges of larger absolute value are drawn.
     n_labels : int, default=4
         Number of nodes that are named in each row.
     views : str, default="lzr"
@@ -243,12 +267,11 @@ def draw_against_group(
     >>> len(figure.axes)
     2
     """
-    check_same_nodes(subject, group)
+    rows = [drawn(ex, None, by, top, threshold) for ex in (subject, group)]
+    check_same_nodes(rows[0].edges, rows[1].edges)
     if len(titles) != 2 or titles[0] == titles[1]:
         raise ValueError(f"titles must be two different ones, for the subject and the group, got {titles!r}.")
-    panels = {
-        str(title): top_edges(ex, top, threshold) for title, ex in zip(titles, (subject, group), strict=True)
-    }
+    panels = {str(title): row for title, row in zip(titles, rows, strict=True)}
     return _draw(panels, atlas, n_labels, views, colours, width, path, shared=True)
 
 
@@ -256,14 +279,13 @@ def draw_against_group(
 
 
 def _draw(
-    panels: dict[str, Explanation],
+    panels: dict[str, Drawn],
     atlas: Atlas | np.ndarray | None,
     n_labels: int,
     views: str,
     colours: str | Mapping[str, str],
     width: float,
     path: str | Path | None,
-    signed: bool = False,
     shared: bool = False,
 ) -> Figure:
     from matplotlib.colors import Normalize
@@ -272,40 +294,50 @@ def _draw(
     bad = [view for view in views if view not in VIEWS]
     if bad or not views or len(set(views)) < len(views):
         raise ValueError(f"views must be different letters out of {''.join(VIEWS)}, got {views!r}.")
-    nodes = regions(next(iter(panels.values())), atlas, colours)
-    largest = max((np.abs(ex.edge_weights).max(initial=0.0) for ex in panels.values()), default=0.0) or 1.0
-    norm = Normalize(-largest if signed else 0.0, largest)
+    rows = list(panels.values())
+    shown = [row.edges for row in rows]
+    nodes = regions(shown[0], atlas, colours)
+    scales = [_scale(row) for row in rows]
+    if not shared:
+        scales = [max(scales)] * len(rows)  # rows that are compared by their top edges have their own
+    most = max(n_edges_at(ex).max(initial=0) for ex in shown)
+    both = common_edges(shown) if shared else None
+    signed = rows[0].signed
     cmap = difference_colours() if signed else weight_colours()
-    most = max(n_edges_at(ex).max(initial=0) for ex in panels.values())
-    both = _common_edges(list(panels.values())) if shared else None
     with house_style():
         places = _Places(views, list(panels), width, legend_height(nodes.colours, width))
         figure = new_figure(width, places.height)
         figure.set_layout_engine("none")
-        for row, (title, ex) in enumerate(panels.items()):
+        for at, (title, row) in enumerate(panels.items()):
+            norm = Normalize(-scales[at] if signed else 0.0, scales[at])
             axes: dict[str, Axes] = {}
             for view in views:
-                ax = figure.add_axes(places.box(row, view), label=f"{title}|{view}")
+                ax = figure.add_axes(places.box(at, view), label=f"{title}|{view}")
                 GlassBrainAxes(ax, view, 0, alpha=0.4, linewidth=0.5)
                 ax.set(xlim=places.limits[view][0], ylim=places.limits[view][1], aspect="equal")
                 ax.axis("off")
-                if row == 0:
+                if at == 0:
                     ax.set_title(VIEW_NAMES[view], fontsize=6.5, color=QUIET, y=0.985, pad=0)
                 axes[view] = ax
-                _draw_edges(ax, view, ex, nodes, cmap, norm, places.scale, signed, both)
-                _draw_nodes(ax, view, ex, nodes, most, places.scale)
-            _label_nodes(axes, ex, nodes, n_labels)
+                _draw_edges(ax, view, row, nodes, cmap, norm, places.scale, both)
+                _draw_nodes(ax, view, row.edges, nodes, most, places.scale)
+            _label_nodes(axes, row.edges, nodes, n_labels)
             if title:
-                figure.text(0.008, places.top(row), title, fontsize=8, weight="bold", va="top", ha="left")
-        used = np.unique(np.concatenate([ex.edges.ravel() for ex in panels.values()]).astype(int))
-        draw_system_legend(figure, nodes, used)
+                figure.text(0.008, places.top(at), title, fontsize=8, weight="bold", va="top", ha="left")
+        used = np.unique(np.concatenate([ex.edges.ravel() for ex in shown]).astype(int))
+        note = "" if shared else next((row.note for row in rows if grey_edges(row)), "")
+        draw_system_legend(figure, nodes, used, note)
         draw_size_legend(figure, nodes, most, places.scale)
         if shared:
             draw_shared_legend(figure, nodes)
         else:
-            what = "difference of edge weights" if signed else "edge weight"
-            draw_scale(figure, nodes, cmap, norm, signed, what)
+            draw_scale(figure, nodes, cmap, norm, signed, rows[0].label)
         return save(figure, path)
+
+
+def _scale(row: Drawn) -> float:
+    """The largest absolute value drawn."""
+    return float(np.abs(row.edges.edge_weights).max(initial=0.0)) or 1.0
 
 
 class _Places:
@@ -348,27 +380,29 @@ class _Places:
 def _draw_edges(
     ax: Axes,
     view: str,
-    ex: Explanation,
+    row: Drawn,
     nodes: Regions,
     cmap: Colormap,
     norm: Normalize,
     scale: float,
-    signed: bool,
     both: set[tuple[int, int]] | None,
 ) -> None:
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
 
-    keep = seen(nodes.coordinates, view)[ex.edges].all(1)
-    edges, weights = ex.edges[keep], ex.edge_weights[keep]
-    shades: np.ndarray | list[str] = cmap(norm(weights))
-    dashed = np.asarray(weights) < 0 if signed else np.zeros(len(edges), bool)
+    keep = seen(nodes.coordinates, view)[row.edges.edges].all(1)
+    edges, values = row.edges.edges[keep], row.edges.edge_weights[keep]
+    shades: np.ndarray | list[str] = cmap(norm(values))
+    dashed = np.asarray(values) < 0 if row.signed else np.zeros(len(edges), bool)
     if both is not None:
-        dashed = np.array([_pair(edge) not in both for edge in edges], bool)
+        dashed = np.array([pair(edge) not in both for edge in edges], bool)
         shades = [OWN if own else SHARED for own in dashed]
+    elif row.survives is not None:
+        shades = np.where(row.survives[keep][:, None], shades, to_rgba(GREY))
     lines = LineCollection(
         list(nodes.coordinates[edges][:, :, VIEWS[view]]),
         colors=shades,
-        linewidths=0.4 + 1.8 * np.sqrt(scale) * np.abs(weights) / norm.vmax,
+        linewidths=0.4 + 1.8 * np.sqrt(scale) * np.abs(values) / norm.vmax,
         linestyles=[DASHED if dash else "-" for dash in dashed],
         alpha=0.85,
         zorder=3,
@@ -407,15 +441,3 @@ def _label_nodes(axes: dict[str, Axes], ex: Explanation, nodes: Regions, n_label
         drawn = (counts > 0) & seen(nodes.coordinates, view)
         flat = nodes.coordinates[:, VIEWS[view]]
         label_points(axes[view], flat[named], [readable(nodes.names[n]) for n in named], flat[drawn])
-
-
-# ---------------------------------------------------------------------------- what is drawn
-
-
-def _pair(edge: np.ndarray) -> tuple[int, int]:
-    return int(min(edge)), int(max(edge))
-
-
-def _common_edges(panels: list[Explanation]) -> set[tuple[int, int]]:
-    sets = [{_pair(edge) for edge in ex.edges} for ex in panels]
-    return set.intersection(*sets)

@@ -17,6 +17,7 @@ from cignn.report.evidence import evidence, mean_contributions, means, pair_sums
 from cignn.report.records import Edges, alike, packed
 from cignn.report.report_data import ReportData
 from cignn.report.style import in_order
+from cignn.report.systems import surviving_pairs
 
 FLAT = 0.1  # mean weights of systems that differ by less are no finding
 COMPONENT = 0.05  # p of a component that counts as larger than chance
@@ -44,7 +45,7 @@ def group_context(data: ReportData) -> dict[str, object]:
 
 def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
     """A `GroupExplanation` in words and tables."""
-    pairs = _surviving(group)
+    pairs = group.systems[surviving_pairs(group)]
     names = [f"{row.source_system}–{row.target_system}" for row in pairs.itertuples()]
     return {
         "n_found": group.n_selected,
@@ -66,12 +67,6 @@ def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
         "first": data.class_name(group.classes[0]),
         "second": data.class_name(group.classes[1]),
     }
-
-
-def _surviving(group: GroupExplanation) -> pd.DataFrame:
-    """Rows of the pairs of systems with large values, or shifted as a whole, beyond permuted labels."""
-    pairs = group.systems
-    return pairs[(pairs["q"] <= group.alpha) | (pairs["shift_q"] <= group.alpha)]
 
 
 def _components(table: pd.DataFrame) -> list[dict[str, object]]:
@@ -205,7 +200,7 @@ def _map_matrix(data: ReportData, group: GroupExplanation, names: list[str]) -> 
     values = np.full((len(names),) * 2, np.nan)
     stars = np.zeros(values.shape, bool)
     at = {name: k for k, name in enumerate(names)}
-    found = set(_surviving(group).index)
+    found = set(group.systems.index[surviving_pairs(group)])
     for row in group.systems.itertuples():
         a, b = at[str(row.source_system)], at[str(row.target_system)]
         values[a, b] = values[b, a] = row.mean

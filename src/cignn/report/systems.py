@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from cignn.datasets.atlas import Atlas, aal116
-from cignn.explanations import Explanation, Explanations
-from cignn.report.selection import names_of
+from cignn.explanations import Explanation, Explanations, GroupExplanation
+from cignn.report.selection import Drawn, names_of
 from cignn.report.style import (
     COLUMN,
     EMPTY,
@@ -37,30 +37,40 @@ if TYPE_CHECKING:
 
 
 def draw_system_matrix(
-    values: pd.DataFrame | Explanation | Explanations,
+    values: pd.DataFrame | Explanation | Explanations | GroupExplanation,
     *,
-    other: pd.DataFrame | Explanation | Explanations | None = None,
+    other: pd.DataFrame | Explanation | Explanations | GroupExplanation | None = None,
+    by: str = "auto",
+    only_surviving: bool = False,
     colours: str | Mapping[str, str] = "safe",
     title: str | None = None,
-    label: str = "mean edge weight",
+    label: str | None = None,
     width: float = COLUMN,
     path: str | Path | None = None,
 ) -> Figure:
-    """Draw the matrix of mean weights within and between systems, or the difference of two groups.
+    """Draw the matrix of contributions or weights within and between systems, or the difference of two.
+
+    Signed values have diverging colours with 0 in the middle. In a `GroupExplanation` pairs that survive
+    have a star.
 
     Parameters
     ----------
-    values : Explanation, Explanations or DataFrame
+    values : Explanation, Explanations, GroupExplanation or DataFrame
         An explanation, or a square table such as ``explanations.by_system()`` with NaN where no edge joins
         two systems.
-    other : Explanation, Explanations or DataFrame, default=None
+    other : Explanation, Explanations, GroupExplanation or DataFrame, default=None
         The same of another group: values − other is drawn, in diverging colours.
+    by : {"auto", "contribution", "weight"}, default="auto"
+        What is drawn of explanations: the sum of contributions, or the mean weight. "auto" is the
+        contributions where there are any.
+    only_surviving : bool, default=False
+        Whether to show only the pairs of a `GroupExplanation` that survive.
     colours : {"safe", "paper"} or mapping of str to str, default="safe"
         Colours of the systems: "safe" for colour-blind readers, those of the paper, or your own.
     title : str, default=None
         Title of the figure.
-    label : str, default="mean edge weight"
-        What the numbers are.
+    label : str, default=None
+        What the numbers are, by default what they are known to be.
     width : float, default=3.5
         Width of the figure in inches.
     path : str or Path, default=None
@@ -82,15 +92,10 @@ def draw_system_matrix(
     """
     from matplotlib.colors import Normalize
 
-    table = _system_table(values)
-    signed = other is not None
+    shown = _system_values(values, by, only_surviving)
     if other is not None:
-        minus = _system_table(other)
-        if set(minus.index) != set(table.index):
-            odd = sorted(set(minus.index) ^ set(table.index))
-            raise ValueError(f"both tables must have the same systems; {', '.join(odd)} is in one only.")
-        table = table - minus.loc[table.index, table.columns]
-        label = f"difference of {label}"
+        shown = _less(shown, _system_values(other, by, only_surviving))
+    table, signed = shown.table, shown.signed
     cells = table.to_numpy(float)
     largest = np.nanmax(np.abs(cells), initial=0.0) or 1.0
     norm = Normalize(-largest if signed else min(0.0, np.nanmin(cells, initial=0.0)), largest)
@@ -106,13 +111,75 @@ def draw_system_matrix(
             text = signed_number(cells[i, j], digits) if signed else f"{cells[i, j]:.{digits}f}"
             ink = text_on(cmap(norm(cells[i, j])))
             look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": min(6.5, cell / 2.6)}
-            ax.text(j, i, text.replace("0.", ".", 1), color=ink, **look)
+            star = "*" if shown.stars is not None and shown.stars[i, j] else ""
+            ax.text(j, i, text.replace("0.", ".", 1) + star, color=ink, **look)
         _name_cells(ax, table, system_colours(table.index, colours), cell)
         if title:
             ax.set_title(title, weight="bold", loc="left")
         bar = figure.colorbar(image, ax=ax, orientation="horizontal", shrink=0.6, aspect=22, pad=0.02)
-        dress_bar(bar, norm, signed, label, digits)
+        dress_bar(bar, norm, signed, label or shown.label, digits)
         return save(figure, path)
+
+
+class _SystemValues(NamedTuple):
+    """A square table of systems, in the paper's order, and what it holds."""
+
+    table: pd.DataFrame
+    signed: bool
+    label: str
+    stars: np.ndarray | None = None  # (k, k) bool, pairs that survive
+
+
+def _system_values(
+    values: pd.DataFrame | Explanation | Explanations | GroupExplanation, by: str, only_surviving: bool
+) -> _SystemValues:
+    if isinstance(values, GroupExplanation):
+        return _group_values(values, only_surviving)
+    if only_surviving:
+        raise ValueError(
+            "only_surviving needs to know what survives: draw a GroupExplanation, see explain_group."
+        )
+    if isinstance(values, pd.DataFrame):
+        table = _system_table(values)
+        return _SystemValues(table, bool((table < 0).to_numpy().any()), "mean edge weight")
+    one = values.mean() if isinstance(values, Explanations) else values
+    if one.ranked_by(by) == "weight":
+        return _SystemValues(_system_table(one.by_system("weight")), False, "mean edge weight")
+    table = _system_table(one.by_system("contribution"))
+    return _SystemValues(table, True, "sum of contributions (log-odds)")
+
+
+def _group_values(group: GroupExplanation, only_surviving: bool) -> _SystemValues:
+    """Mean of the group's map by pair of systems, with stars where a pair survives."""
+    pairs = group.systems
+    if not len(pairs):
+        raise ValueError("the group has no systems; explain a cohort whose atlas has them.")
+    ends = [pairs["source_system"].astype(str), pairs["target_system"].astype(str)]
+    names = in_order({*ends[0], *ends[1]})
+    at = [[names.index(name) for name in column] for column in ends]
+    found = surviving_pairs(group).to_numpy()
+    means, stars = np.full((len(names),) * 2, np.nan), np.zeros((len(names),) * 2, bool)
+    for a, b in (at, at[::-1]):
+        means[a, b] = np.where(found, pairs["mean"], np.nan) if only_surviving else pairs["mean"]
+        stars[a, b] = found
+    table = pd.DataFrame(means, index=names, columns=names)
+    mark = "* survives" if found.any() else "no pair survives"
+    return _SystemValues(table, True, f"mean {group.reading} ({mark}, q ≤ {group.alpha:g})", stars)
+
+
+def surviving_pairs(group: GroupExplanation) -> pd.Series:
+    """Which pairs of systems have large values, or are shifted as a whole, beyond permuted labels."""
+    return (group.systems["q"] <= group.alpha) | (group.systems["shift_q"] <= group.alpha)
+
+
+def _less(shown: _SystemValues, minus: _SystemValues) -> _SystemValues:
+    """The difference of two tables of the same systems."""
+    table, other = shown.table, minus.table
+    if set(other.index) != set(table.index):
+        odd = sorted(set(other.index) ^ set(table.index))
+        raise ValueError(f"both tables must have the same systems; {', '.join(odd)} is in one only.")
+    change = table - other.loc[table.index, table.columns]
+    return _SystemValues(change, True, f"difference of {shown.label}")
 
 
 def _name_cells(ax: Axes, table: pd.DataFrame, own: Mapping[str, str], cell: float) -> None:
@@ -137,9 +204,8 @@ def _name_cells(ax: Axes, table: pd.DataFrame, own: Mapping[str, str], cell: flo
             ax.add_patch(chip)
 
 
-def _system_table(values: pd.DataFrame | Explanation | Explanations) -> pd.DataFrame:
+def _system_table(table: pd.DataFrame) -> pd.DataFrame:
     """A square table, the paper's nine systems first and in its order."""
-    table = values if isinstance(values, pd.DataFrame) else values.by_system()
     table = table.rename(index=str, columns=str)
     if set(table.index) != set(table.columns) or not len(table) or not table.index.is_unique:
         raise ValueError(
@@ -225,6 +291,7 @@ def node_area(counts: np.ndarray, most: int, scale: float) -> np.ndarray:
 
 
 SHARED, OWN = "#0072b2", "#d55e00"
+GREY = "#b8b8b8"  # edges that do not survive
 DASHED = (0, (2.5, 1.2))
 
 
@@ -245,18 +312,28 @@ def foot_of(figure: Figure, nodes: Regions) -> float:
     return (0.27 + legend_height(nodes.colours, figure.get_figwidth())) / figure.get_figheight()
 
 
-def draw_system_legend(figure: Figure, nodes: Regions, used: np.ndarray) -> None:
-    """A legend of the systems of the nodes drawn, at the lower end. used : their numbers."""
+def grey_edges(row: Drawn) -> bool:
+    """Whether a legend must say what grey edges are, or that nothing survives."""
+    return row.survives is not None and not (len(row.survives) and row.survives.all())
+
+
+def draw_system_legend(figure: Figure, nodes: Regions, used: np.ndarray, note: str = "") -> None:
+    """A legend of the systems of the nodes drawn, at the lower end.
+
+    used : numbers of the nodes; note : what grey edges are, "" where there are none.
+    """
     from matplotlib.lines import Line2D
 
-    if nodes.systems is None or not len(used):
-        return
-    present = set(nodes.systems[used])
+    present = set() if nodes.systems is None or not len(used) else set(nodes.systems[used])
     handles = [
         Line2D([], [], ls="", marker="o", ms=4.5, mfc=colour, mec=INK, mew=0.4, label=system)
         for system, colour in nodes.colours.items()
         if system in present
     ]
+    if note:
+        handles.append(Line2D([], [], color=GREY, lw=1.6, label=note))
+    if not handles:
+        return
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 0.0)}
     columns = legend_columns(nodes.colours, figure.get_figwidth())
     figure.legend(handles=handles, ncol=columns, handletextpad=0.1, columnspacing=0.9, **place)
