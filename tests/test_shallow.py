@@ -408,4 +408,5 @@ def test_a_model_folder_can_change_its_kind(tmp_path: Path) -> None:
         np.testing.assert_array_equal(
             load_model(tmp_path / "model").predict_proba(graphs), model.predict_proba(graphs)
         )
-    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["config.json", "model.skops"]
+    files = ["config.json", "connections.safetensors", "model.skops"]
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == files

@@ -16,7 +16,7 @@ from torch import Tensor
 from cignn import GraphSet
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import DIRClassifier, SIBClassifier, load_model
-from cignn.estimators.base import ExplainingClassifier
+from cignn.estimators.explaining import ExplainingClassifier
 from cignn.information import donsker_varadhan
 from cignn.nn import DIR, SIB
 from cignn.nn.dir import intervene, intervention_risks, top_edges

@@ -12,6 +12,11 @@ from cignn.datasets.reading import MISSING, NO_VALUES
 
 ANOTHER_LABEL = Option("label", advice="choose another column with {}")
 _EXACT = 2**53  # whole numbers below this survive a float
+# names of control groups in lower case, without spaces and signs
+CONTROLS = {
+    *("control", "controls", "healthycontrol", "healthycontrols", "healthy", "normal", "normalcontrol"),
+    *("hc", "hcs", "nc", "cn", "con", "ctrl", "ctl", "td", "tc", "tdc", "typicallydeveloping", "typical"),
+}
 MOST_CLASSES, FEWEST_MEMBERS = 12, 10  # see `refuse_scores`
 
 
@@ -21,6 +26,14 @@ def without_label(y: Any) -> np.ndarray:
     texts = words.astype(str).str.strip()
     numbers = pd.to_numeric(texts, errors="coerce")
     return (words.isna() | texts.str.lower().isin(MISSING) | numbers.isin(NO_VALUES)).to_numpy()
+
+
+def control_class(classes: Any) -> Any:
+    """Return the class of the controls: one named like it ("HC", "control", "TD"), 0, or the first."""
+    labels = list(classes)
+    names = ["".join(c for c in str(label).casefold() if c.isalpha()) for label in labels]
+    found = next((label for label, name in zip(labels, names, strict=True) if name in CONTROLS), None)
+    return found if found is not None else 0 if 0 in labels else labels[0]
 
 
 def as_sites(sites: Any) -> np.ndarray:

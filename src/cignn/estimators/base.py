@@ -36,7 +36,6 @@ from cignn.estimators.settings import rules, within
 from cignn.estimators.stacks import Fit, fit_together
 from cignn.estimators.subjects import set_aside
 from cignn.estimators.training import Stage, Training, evaluation_mode, resolve_device
-from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 from cignn.nn.model import Ensemble, GraphModel, SingleModel
 
@@ -271,12 +270,13 @@ class NeuralGraphClassifier(GraphClassifier):
         }
 
     def _files(self) -> dict[str, bytes]:
-        return {WEIGHTS: weight_bytes(self.network_.state_dict())}
+        return {WEIGHTS: weight_bytes(self.network_.state_dict())} | self._connection_files()
 
     @classmethod
     def _from_saved(cls, saved: Saved) -> Self:
         weights = read_weights(saved)
         estimator = cls._from_config(saved.config)
+        estimator._read_connections(saved)
         estimator.best_epoch_ = saved.config["best_epoch"]
         estimator.interrupted_ = bool(saved.config["interrupted"])
         estimator.history_ = pd.DataFrame(**saved.config["history"])
@@ -368,54 +368,3 @@ def _program(settings: Mapping[str, Any]) -> dict[str, Any]:
     common = {name: value for name, value in settings.items() if name not in NUMBERS | SWITCHES}
     switches = {name: settings[name] > 0 for name in SWITCHES & settings.keys()}
     return common | switches | {"fast": settings.get("mask_lr_factor", 1) != 1}
-
-
-CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
-
-
-class ExplainingClassifier(NeuralGraphClassifier):
-    """Base of the classifiers that explain themselves.
-
-    The output of the network has ``edge_weights`` (b, n, n) in [0, 1] beside ``logits``.
-
-    Examples
-    --------
-    >>> from cignn.datasets import make_ba2motifs
-    >>> from cignn.estimators import ExplainingClassifier, make_estimator
-    >>> graphs = make_ba2motifs(20, random_state=0)
-    >>> clf = make_estimator("dir", epochs=1, random_state=0).fit(graphs)
-    >>> isinstance(clf, ExplainingClassifier), len(clf.explain(graphs))
-    (True, 20)
-    """
-
-    @torch.no_grad()
-    def explain(self, X: GraphSet) -> Explanations:
-        """Return the weight of every edge, as the network computes it while it classifies.
-
-        Parameters
-        ----------
-        X : GraphSet
-            Graphs with the same node features as the training graphs and, if aligned, the same nodes.
-
-        Returns
-        -------
-        Explanations
-            Edge weights in [0, 1] and predicted labels.
-        """
-        X = self._check_fitted(X)
-        device = next(self.network_.parameters()).device
-        weights: list[np.ndarray] = [np.empty(0)] * len(X)
-        predictions = np.empty(len(X), np.int64)
-        for index in X.batch_indices(self._batch_size(X)) if len(X) else []:
-            with evaluation_mode(self.network_):
-                out = self.network_(X.batch(index).to(device))
-            predictions[index] = out.logits.argmax(1).cpu().numpy()
-            for i, found in zip(index, out.edge_weights.cpu().numpy(), strict=True):
-                source, target = X.edges(i).T
-                weights[i] = found[source, target]
-        return Explanations(X, weights, self.classes_[predictions])
-
-    def _batch_size(self, graphs: GraphSet) -> int:
-        """How many graphs to explain at once."""
-        size = self.settings_["batch_size"]
-        return max(size, CELLS // int(graphs.n_nodes[0]) ** 2) if graphs.aligned else size

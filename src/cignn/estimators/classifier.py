@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
@@ -19,9 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 from cignn._checks import shown
 from cignn._random import RandomState
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.labels import refuse_scores
-from cignn.estimators.persistence import Saved, write_folder
+from cignn.datasets.labels import control_class, refuse_scores
+from cignn.estimators.persistence import CONNECTIONS, Saved, read_weights, weight_bytes, write_folder
+from cignn.explanations import EdgeReference
 from cignn.graphs import GraphSet
+from cignn.graphs.edge_statistics import EdgeStatistics
 
 ClassWeight = Mapping[Any, float] | str | None
 EvalSet = GraphSet | tuple[GraphSet, Sequence | np.ndarray] | None
@@ -108,6 +111,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         Node names of the training graphs.
     settings_ : dict
         Every parameter as it was used.
+    edge_statistics_ : EdgeStatistics or None
+        Centre and scale of every connection in the training graphs, where they were aligned.
+    reference_ : EdgeReference or None
+        Mean and standard deviation of every connection in the controls among them: the graphs of the class
+        that is named like controls ("HC", "control", "TD"), else of the class 0, else of the first class.
 
     Examples
     --------
@@ -132,6 +140,8 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     node_names_: list[str] | None
     training_digest_: str
     graphs_: np.ndarray  # (g,) fingerprints of the graphs learnt from
+    edge_statistics_: EdgeStatistics | None = None  # also of models saved before they were kept
+    reference_: EdgeReference | None = None
 
     @abstractmethod
     def fit(self, X: GraphSet, y: Sequence | np.ndarray | None = None, eval_set: EvalSet = None) -> Self:
@@ -251,6 +261,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         self.node_names_ = graphs.node_names
         self.training_digest_ = graphs.with_y(labels).digest()
         self.graphs_ = np.unique(np.concatenate([part.fingerprints() for part in (graphs, *more)]))
+        self.edge_statistics_, self.reference_ = None, None
+        if graphs.aligned:
+            self.edge_statistics_ = graphs.edge_statistics()
+            control = control_class(np.unique(labels).tolist())
+            self.reference_ = EdgeReference.of(graphs[labels == control], str(control))
 
     def resolved_defaults(self) -> dict[str, Any]:
         """Return what parameters such as "auto" stand for.
@@ -287,6 +302,26 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     def _files(self) -> dict[str, bytes]:
         """Return the content of the files that a model folder holds beside its config, by name."""
 
+    def _connection_files(self) -> dict[str, bytes]:
+        """What is known of the connections of the training graphs, as a file; none where it is nothing."""
+        if self.edge_statistics_ is None or self.reference_ is None:
+            return {}
+        arrays = {"centre": self.edge_statistics_.centre, "scale": self.edge_statistics_.scale}
+        arrays |= {"mean": self.reference_.mean, "std": self.reference_.std}
+        known = {name: torch.from_numpy(np.nan_to_num(values)) for name, values in arrays.items()}
+        return {CONNECTIONS: weight_bytes(known)}
+
+    def _read_connections(self, saved: Saved) -> None:
+        """Take the statistics of connections from a model folder that has some."""
+        if CONNECTIONS not in saved.files or saved.config.get("control") is None:
+            return
+        arrays = {name: values.numpy() for name, values in read_weights(saved, CONNECTIONS).items()}
+        shape = (self.n_nodes_, self.n_nodes_)
+        if any(arrays[name].shape != shape for name in ("centre", "scale", "mean", "std")):
+            raise ValueError(f"statistics of connections are no {shape} matrices")
+        self.edge_statistics_ = EdgeStatistics(arrays["centre"], arrays["scale"])
+        self.reference_ = EdgeReference(arrays["mean"], arrays["std"], str(saved.config["control"]))
+
     @classmethod
     @abstractmethod
     def _from_saved(cls, saved: Saved) -> Self:
@@ -311,6 +346,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             "node_names": self.node_names_,
             "training_digest": self.training_digest_,
             "graphs": self.graphs_,
+            "control": None if self.reference_ is None else self.reference_.name,
         }
 
     @classmethod

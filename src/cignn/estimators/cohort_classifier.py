@@ -152,13 +152,15 @@ class CohortClassifier(Pipeline):
         check_is_fitted(self)
         return self[:-1].transform(X)
 
-    def explain(self, X: Cohort) -> Explanations:
-        """Return the weight of every edge of every subject.
+    def explain(self, X: Cohort, target: Any = None) -> Explanations:
+        """Explain the decision for every subject.
 
         Parameters
         ----------
         X : Cohort
             Subjects, with the ROIs of the training cohort in any order.
+        target : label or array-like of shape (n,), default=None
+            The class to explain, one for all subjects or one each. None explains the predicted class.
 
         Returns
         -------
@@ -173,7 +175,7 @@ class CohortClassifier(Pipeline):
                     'make_explainer("gnn-explainer").fit(model.classifier_, model.to_graphs(cohort)) does'
                 )
             raise ValueError(f"{type(classifier).__name__} does not explain its decisions; {advice}.")
-        return classifier.explain(self.to_graphs(X)).with_connectivity(self.shown_connectivity(X))
+        return classifier.explain(self.to_graphs(X), target).with_connectivity(self.shown_connectivity(X))
 
     def shown_connectivity(self, X: Cohort) -> np.ndarray | None:
         """Return the correlations that tables of edges show where graphs are of the tangent space.

@@ -36,8 +36,9 @@ CONFIG = "config.json"
 PIPELINE = "model.skops"
 PREPARATION = "preparation.json"
 REFERENCE = "preparation.safetensors"
+CONNECTIONS = "connections.safetensors"  # their statistics in the training graphs and their controls
 SETTINGS = "settings.toml"  # options of the command line
-FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, SETTINGS)
+FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, SETTINGS)
 LARGEST_CONFIG = 2**28  # bytes
 # types in our pipelines that skops does not trust by default
 TRUSTED = ["cignn.estimators.graph_vectors.GraphVectors", "sklearn.tree._tree.Tree"]

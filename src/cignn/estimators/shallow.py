@@ -27,14 +27,17 @@ from cignn.estimators.classifier import (
     class_weights,
     labelled,
 )
+from cignn.estimators.explaining import Linear, relative_sizes, target_codes
 from cignn.estimators.graph_vectors import FEATURES, GraphVectors
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
 from cignn.estimators.settings import choice, whole, within
 from cignn.estimators.subjects import folds
+from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
 FOLDS = 3  # inside the training graphs, for C and the temperature
 MAX_ITER = 20_000
+LINEAR = ("linear-svm", "lasso")
 
 
 class Model(NamedTuple):
@@ -242,6 +245,72 @@ class ShallowGraphClassifier(GraphClassifier):
             return pipeline.predict_proba(vectors)
         return softmax(self.settings_["temperature"] * _logits(pipeline.decision_function(vectors)), axis=1)
 
+    # -------------------------------------------------------------- explaining
+
+    @property
+    def explain(self) -> Callable[..., Explanations]:
+        """Say what every connection did to the decision of a linear model: ``explain(X, target=None)``.
+
+        Other models, and linear ones of graphs that are not aligned, do not have it. A connection contributes
+        its coefficient times its deviation from the training graphs' mean; with more than two classes the
+        log-odds are not linear, and contributions are integrated along the deviations. The weight of an edge
+        is the size of its coefficient, relative to the largest; ``target`` is the class to explain, by
+        default the predicted one. What missing edges contribute is part of the base.
+        """
+        if self.model not in LINEAR:
+            raise AttributeError(
+                f"{self.model!r} does not explain its decisions; linear models do, such as "
+                'make_estimator("lasso"), and networks.'
+            )
+        if getattr(self, "settings_", {}).get("features") == "statistics":
+            raise AttributeError(
+                f"{self.model!r} on statistics of graphs does not explain its decisions; on aligned graphs, "
+                'with features="connectivity", it does.'
+            )
+        return self._explain
+
+    def _explain(self, X: GraphSet, target: Any = None) -> Explanations:
+        """Explain the target class, or the predicted one, of every graph."""
+        X = self._check_fitted(X)
+        predictions = self.predict(X)
+        codes = target_codes(self, target, len(X))
+        codes = np.searchsorted(self.classes_, predictions) if codes is None else codes
+        linear = self._linear()
+        vectors = self.pipeline_[0].transform(X)
+        values, base = linear.contributions(self.pipeline_[1].transform(vectors.astype(np.float64)), codes)
+        present = vectors != 0
+        base += np.where(present, 0, values).sum(1)
+        sizes = np.array([relative_sizes(row) for row in linear.odds_coefficients()])
+        return Explanations(
+            X,
+            [sizes[code][row] for code, row in zip(codes, present, strict=True)],
+            predictions,
+            edge_contributions=[row[there] for row, there in zip(values, present, strict=True)],
+            base=base,
+            explained=self.classes_[codes],
+            reference=self.reference_,
+            classes=self.classes_,
+        )
+
+    def coefficients(self) -> np.ndarray:
+        """Return the coefficients of a linear model of two classes.
+
+        Returns
+        -------
+        ndarray of shape (features,)
+            Log-odds of ``classes_[1]`` per standard deviation of every feature in the training graphs.
+        """
+        return self._linear().odds_coefficients()[1]
+
+    def _linear(self) -> Linear:
+        """The logits behind the probabilities as linear functions of scaled vectors."""
+        model, factor = self.pipeline_[-1], self.settings_["temperature"]
+        weights, intercept = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
+        if len(weights) == 1:
+            weights, intercept = np.concatenate([-weights, weights]) / 2, np.append(-intercept, intercept) / 2
+        factor = 1.0 if factor is None else factor
+        return Linear((factor * weights).astype(np.float64), (factor * intercept).astype(np.float64))
+
     def without_edges(self, X: GraphSet, gone: Sequence[np.ndarray]) -> GraphSet:
         """Return graphs in which some edges have no evidence for any class.
 
@@ -271,12 +340,13 @@ class ShallowGraphClassifier(GraphClassifier):
     def _files(self) -> dict[str, bytes]:
         import skops.io
 
-        return {PIPELINE: skops.io.dumps(self.pipeline_)}
+        return {PIPELINE: skops.io.dumps(self.pipeline_)} | self._connection_files()
 
     @classmethod
     def _from_saved(cls, saved: Saved) -> Self:
         pipeline = read_pipeline(saved)
         estimator = cls._from_config(saved.config)
+        estimator._read_connections(saved)
         if not isinstance(pipeline, Pipeline) or len(pipeline[-1].classes_) != len(estimator.classes_):
             raise ValueError("the pipeline does not fit the classes")
         if not isinstance(pipeline[0], GraphVectors) or pipeline[0].features_ not in FEATURES:

@@ -3,6 +3,7 @@
 from cignn._checks import nearest
 from cignn.explainers.base import Explainer, NetworkExplainer
 from cignn.explainers.gnn_explainer import GNNExplainer
+from cignn.explainers.maps import effective_coefficients
 from cignn.explainers.orphicx import InformationFlow, OrphicX
 from cignn.explainers.pg_explainer import PGExplainer
 from cignn.explainers.rc_explainer import RCExplainer
@@ -73,5 +74,6 @@ __all__ = [
     "PGExplainer",
     "RCExplainer",
     "RandomExplainer",
+    "effective_coefficients",
     "make_explainer",
 ]

@@ -113,12 +113,12 @@ class GraphBatch:
         """
         return cls(padded=padded, **{"x": tensors["adj"], **tensors})
 
-    def part(self, index: slice) -> GraphBatch:
+    def part(self, index: slice | Tensor) -> GraphBatch:
         """Return some graphs of the batch.
 
         Parameters
         ----------
-        index : slice
+        index : slice or Tensor of int
             Which graphs.
 
         Returns

@@ -3,9 +3,10 @@
 from cignn.nn.autoencoder import GraphEncoder, InnerProduct, Latent
 from cignn.nn.ci_gnn import CIGNN, CIGNNOutput
 from cignn.nn.classifiers import GNN
+from cignn.nn.contributions import Contributions, contributions, log_odds
 from cignn.nn.dir import DIR, DIROutput
 from cignn.nn.layers import LAYERS, READOUTS, GATLayer, GCNLayer, GINLayer, strongest_edges
-from cignn.nn.model import Ensemble, GraphModel, GraphOutput, SingleModel
+from cignn.nn.model import Ensemble, GraphModel, GraphOutput, Path, SingleModel
 from cignn.nn.noise import Noise
 from cignn.nn.sib import SIB, SIBOutput
 from cignn.nn.subgraph import edge_information, sample_edges
@@ -18,6 +19,7 @@ __all__ = [
     "READOUTS",
     "SIB",
     "CIGNNOutput",
+    "Contributions",
     "DIROutput",
     "Ensemble",
     "GATLayer",
@@ -29,9 +31,12 @@ __all__ = [
     "InnerProduct",
     "Latent",
     "Noise",
+    "Path",
     "SIBOutput",
     "SingleModel",
+    "contributions",
     "edge_information",
+    "log_odds",
     "sample_edges",
     "strongest_edges",
 ]

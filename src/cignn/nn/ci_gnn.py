@@ -15,7 +15,7 @@ from cignn.information import causal_terms, gaussian_gram, hsic, label_gram
 from cignn.nn.autoencoder import FeatureDecoder, GraphEncoder, InnerProduct, Latent
 from cignn.nn.classifiers import EdgeNetwork, GraphNetwork, SubgraphClassifier
 from cignn.nn.layers import mean_readout, zero_padding
-from cignn.nn.model import Losses, SingleModel
+from cignn.nn.model import Losses, Path, SingleModel
 from cignn.nn.noise import Noise
 from cignn.nn.subgraph import EdgeMeans, sample_edges
 
@@ -67,6 +67,17 @@ class CIGNNOutput(NamedTuple):
     beta: Tensor | None
     latent: Latent | None
     rest_logits: Tensor | None = None
+
+
+class _Mask(NamedTuple):
+    """A causal subgraph; values and prob : logits and weights of edges as the classifier reads them."""
+
+    edge_logits: Tensor
+    values: Tensor
+    prob: Tensor
+    alpha: Tensor | None
+    beta: Tensor | None
+    latent: Latent | None
 
 
 class _Pass(NamedTuple):
@@ -342,8 +353,34 @@ class CIGNN(SingleModel):
             found.rest_logits,
         )
 
+    def path(self, batch: GraphBatch) -> Path:
+        """Return the way from no edges to the graphs of a batch.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+
+        Returns
+        -------
+        Path
+            With ``readout="edges"`` the masked evidence of all edges grows together and the mask stays that
+            of the whole graph; else see `SingleModel.path`.
+        """
+        classifier = self.classifier
+        if not isinstance(classifier, EdgeNetwork):
+            return super().path(batch)
+        whole = classifier.evidence(batch) * self._mask(batch, None, None).prob
+        return Path(whole, classifier.project, classifier.decide, classifier.edge_matrix)
+
     def _read(self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None) -> _Pass:
         """Classify a batch through its causal subgraph."""
+        found = self._mask(batch, edge_weights, noise)
+        logits, rest_logits = self._classify(batch, found.prob, noise)
+        return _Pass(logits, *found, rest_logits)
+
+    def _mask(self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None) -> _Mask:
+        """Find the causal subgraph of every graph."""
         if edge_weights is not None and not self.classifier.directed:
             edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2
         latent, alpha, beta = None, None, None
@@ -359,9 +396,7 @@ class CIGNN(SingleModel):
             prob = torch.sigmoid(values).expand(len(batch), *values.shape[1:])
         if edge_weights is not None:
             prob = prob * self.classifier.edge_values(edge_weights)
-        logits, rest_logits = self._classify(batch, prob, noise)
-        edge_logits = edge_logits.expand(len(batch), -1, -1)
-        return _Pass(logits, edge_logits, values, prob, alpha, beta, latent, rest_logits)
+        return _Mask(edge_logits.expand(len(batch), -1, -1), values, prob, alpha, beta, latent)
 
     def _mask_vectors(self, alpha: Tensor | None) -> Tensor:
         """Vectors of nodes that the mask is made of: those of each graph, or (1, n, K), the same for all."""

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from cignn.graphs import GraphBatch
 from cignn.nn.classifiers import GraphNetwork
 from cignn.nn.layers import edge_positions
-from cignn.nn.model import Losses, SingleModel
+from cignn.nn.model import Losses, Path, SingleModel
 from cignn.nn.noise import Noise
 from cignn.nn.subgraph import EdgeScorer
 
@@ -172,7 +172,7 @@ class DIR(SingleModel):
         x, adj, mask = self.features(batch), self.adjacency(batch, edge_weights), batch.padding
         known = batch.edge_list if edge_weights is None else None
         edges = edge_positions(adj) if known is None else known
-        scores = self.scorer(self.generator.embed(x, adj, mask, self.sums(batch, edge_weights)), edges)
+        scores = self._scores(batch, adj, edges, edge_weights)
         present = edges > 0
         chosen = top_edges(scores, present, self.ratio)
         prob = _matrices(torch.sigmoid(scores) * present, edges, adj)
@@ -182,6 +182,36 @@ class DIR(SingleModel):
         if not self.training:
             return DIROutput(logits, prob, rationale)
         return DIROutput(logits, prob, rationale, self._read_complements(x, rest, mask))
+
+    def _scores(self, batch: GraphBatch, adj: Tensor, edges: Tensor, edge_weights: Tensor | None) -> Tensor:
+        """(b, e) scores of the edges at these positions; adj : (b, n, n), the weighted graphs."""
+        sums = self.sums(batch, edge_weights)
+        return self.scorer(self.generator.embed(self.features(batch), adj, batch.padding, sums), edges)
+
+    def path(self, batch: GraphBatch) -> Path:
+        """Return the way from no edges to the graphs of a batch; the rationale is that of the whole graph.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+
+        Returns
+        -------
+        Path
+            The weights of all edges grow together, from 0 to 1.
+        """
+        edges = edge_positions(self.adjacency(batch))
+        with torch.no_grad():
+            rationale = self(batch).rationale
+
+        def read(weights: Tensor) -> Tensor:
+            adj = self.adjacency(batch, weights)
+            scores = self._scores(batch, adj, edges, weights)
+            prob = _matrices(torch.sigmoid(scores) * (edges > 0), edges, adj)
+            return self.classifier(self.features(batch), adj * rationale * prob, batch.padding)
+
+        return Path.of_weights(batch, read)
 
     def _read_complements(self, x: Tensor, rest: Tensor, mask: Tensor | None) -> Tensor:
         """Class logits of the complements by their own head, (b, classes).

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple, Protocol
 
@@ -51,6 +51,60 @@ class GraphOutput(NamedTuple):
 
     logits: Tensor
     edge_weights: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Path:
+    """What a network reads of the edges of a batch, as a way from nothing (t = 0) to all of it (t = 1).
+
+    The logits on the way are ``decide(t * project(whole))``; every network is free to say what of an edge
+    grows along it.
+
+    Parameters
+    ----------
+    whole : Tensor of shape (b, n, n) or (b, n_pairs)
+        What is read of every edge, 0 where there is none.
+    project : callable
+        A linear map of ``whole`` whose result, (b, ...), is all that ``decide`` looks at.
+    decide : callable
+        Class logits (b, classes) of projections.
+    edge_matrix : callable
+        Symmetric matrices (b, n, n) of a value for each entry of ``whole``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.nn import GNN
+    >>> batch = make_ba2motifs(4, random_state=0).batch()
+    >>> network = GNN(batch.x.shape[-1], n_classes=2).eval()
+    >>> path = network.path(batch)
+    >>> torch.allclose(path.decide(path.project(path.whole)), network.read(batch), atol=1e-5)
+    True
+    """
+
+    whole: Tensor
+    project: Callable[[Tensor], Tensor]
+    decide: Callable[[Tensor], Tensor]
+    edge_matrix: Callable[[Tensor], Tensor]
+
+    @classmethod
+    def of_weights(cls, batch: GraphBatch, read: Callable[[Tensor], Tensor]) -> Path:
+        """Make the path on which the weights of all edges grow from 0 to 1.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        read : callable
+            Class logits (b, classes) of edge weights (b, n, n).
+
+        Returns
+        -------
+        Path
+            The way from graphs without edges to the graphs themselves.
+        """
+        return cls(batch.edges, lambda whole: whole, read, lambda values: values + values.transpose(1, 2))
 
 
 class GraphModel(nn.Module, ABC):
@@ -169,6 +223,22 @@ class SingleModel(GraphModel):
         self.register_buffer("class_weight", torch.ones(n_classes))
         self.register_buffer("class_share", torch.full((n_classes,), 1 / n_classes))
         self.register_buffer("label_entropy", torch.tensor(float(n_classes)).log())
+
+    def path(self, batch: GraphBatch) -> Path:
+        """Return the way from no edges to the graphs of a batch, along which contributions are summed.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+
+        Returns
+        -------
+        Path
+            By default the weights of all edges grow together, from 0 to 1, in `read`. A network that chooses
+            edges keeps the choice of the whole graph, so that the logits are continuous.
+        """
+        return Path.of_weights(batch, lambda weights: self.read(batch, weights))
 
     def adjacency(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Return the edges the network looks at, weighted.

@@ -1,0 +1,191 @@
+"""Explanations of classifiers: weights and contributions of all edges, class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cignn._checks import shown
+from cignn.estimators.base import NeuralGraphClassifier
+from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.training import evaluation_mode
+from cignn.explanations import Explanations
+from cignn.graphs import GraphBatch, GraphSet
+from cignn.nn.contributions import contributions, integral
+from cignn.nn.model import Path
+
+CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
+
+
+class ExplainingClassifier(NeuralGraphClassifier):
+    """Base of the classifiers that explain themselves.
+
+    The output of the network has ``edge_weights`` (b, n, n) in [0, 1] beside ``logits``.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import ExplainingClassifier, make_estimator
+    >>> graphs = make_ba2motifs(20, random_state=0)
+    >>> clf = make_estimator("dir", epochs=1, random_state=0).fit(graphs)
+    >>> isinstance(clf, ExplainingClassifier), len(clf.explain(graphs))
+    (True, 20)
+    """
+
+    def explain(self, X: GraphSet, target: Any = None, *, contributions: bool = True) -> Explanations:
+        """Say of every edge where the network looks and what the edge did to the decision.
+
+        Parameters
+        ----------
+        X : GraphSet
+            Graphs with the same node features as the training graphs and, if aligned, the same nodes.
+        target : label or array-like of shape (n_graphs,), default=None
+            The class to explain, one for all graphs or one each. None explains the predicted class.
+        contributions : bool, default=True
+            Whether to compute contributions too. On graphs that are not aligned they take several times as
+            long as the weights.
+
+        Returns
+        -------
+        Explanations
+            Of every edge a weight in [0, 1], as the network computes it while it classifies, and its
+            contribution to the log-odds of the class, see `cignn.nn.contributions`.
+        """
+        X = self._check_fitted(X)
+        codes = target_codes(self, target, len(X))
+        weights: list[np.ndarray] = [np.empty(0)] * len(X)
+        predictions = np.empty(len(X), np.int64)
+        found = _Contributed.empty(len(X))
+        for index, batch in _batches(self, X):
+            with torch.no_grad(), evaluation_mode(self.network_):
+                out = self.network_(batch)
+            predicted = out.logits.argmax(1)
+            predictions[index] = predicted.cpu().numpy()
+            _put(weights, X, index, out.edge_weights)
+            if contributions:
+                chosen = predictions[index] if codes is None else codes[index]
+                found.add(self, X, index, batch, chosen)
+        explained = self.classes_[predictions if codes is None else codes]
+        return Explanations(
+            X,
+            weights,
+            self.classes_[predictions],
+            edge_contributions=found.values if contributions else None,
+            base=found.base if contributions else None,
+            explained=explained,
+            reference=self.reference_,
+            classes=self.classes_,
+        )
+
+
+class _Contributed(NamedTuple):
+    """Contributions and bases of the graphs of a set, filled batch by batch."""
+
+    values: list[np.ndarray]
+    base: np.ndarray
+
+    @classmethod
+    def empty(cls, n: int) -> _Contributed:
+        return cls([np.empty(0, np.float32)] * n, np.zeros(n))
+
+    def add(
+        self,
+        estimator: NeuralGraphClassifier,
+        graphs: GraphSet,
+        index: np.ndarray,
+        batch: GraphBatch,
+        codes: np.ndarray,
+    ) -> None:
+        """Explain the class codes (b,) of one batch."""
+        with evaluation_mode(estimator.network_):
+            chosen = torch.as_tensor(codes, device=batch.adj.device)
+            found = contributions(estimator.network_, batch, chosen)
+        self.base[index] = found.base.double().cpu().numpy()
+        _put(self.values, graphs, index, found.values)
+
+
+def network_contributions(
+    estimator: NeuralGraphClassifier, graphs: GraphSet, target: Any = None
+) -> Explanations:
+    """Explain any network by contributions; weights are their size, relative to the largest of the graph.
+
+    graphs : as `GraphClassifier._check_fitted` returns them; target : see `ExplainingClassifier.explain`.
+    """
+    predictions = estimator.predict(graphs)
+    codes = target_codes(estimator, target, len(graphs))
+    codes = np.searchsorted(estimator.classes_, predictions) if codes is None else codes
+    found = _Contributed.empty(len(graphs))
+    for index, batch in _batches(estimator, graphs):
+        found.add(estimator, graphs, index, batch, codes[index])
+    return Explanations(
+        graphs,
+        [relative_sizes(values) for values in found.values],
+        predictions,
+        edge_contributions=found.values,
+        base=found.base,
+        explained=estimator.classes_[codes],
+        reference=estimator.reference_,
+        classes=estimator.classes_,
+    )
+
+
+def target_codes(estimator: GraphClassifier, target: Any, n: int) -> np.ndarray | None:
+    """(n,) class numbers of a label, or of one label per graph; None stays None."""
+    if target is None:
+        return None
+    labels = np.asarray(target)
+    if labels.ndim > 1 or (labels.ndim and len(labels) != n):
+        raise ValueError(f"target must be a label or one per graph ({n}), got shape {labels.shape}.")
+    classes = estimator.classes_.tolist()
+    for label in labels.ravel().tolist():
+        if label not in classes:
+            raise ValueError(f"target must be one of the classes {classes}, got {shown(label)}.")
+    return np.array([classes.index(label) for label in np.broadcast_to(labels, n).tolist()], np.int64)
+
+
+def relative_sizes(values: np.ndarray) -> np.ndarray:
+    """(e,) absolute values divided by the largest of them; 0 where all are 0."""
+    sizes = np.abs(values)
+    largest = sizes.max(initial=0)
+    return np.minimum(sizes / largest, 1) if largest > 0 else np.zeros_like(sizes)
+
+
+def _batches(estimator: NeuralGraphClassifier, graphs: GraphSet) -> Iterator[tuple[np.ndarray, GraphBatch]]:
+    """Batches on the network's device, and the numbers of their graphs."""
+    size = estimator.settings_["batch_size"]
+    if graphs.aligned and len(graphs):
+        size = max(size, CELLS // int(graphs.n_nodes[0]) ** 2)
+    device = next(estimator.network_.parameters()).device
+    for index in graphs.batch_indices(size) if len(graphs) else []:
+        yield index, graphs.batch(index).to(device)
+
+
+def _put(into: list[np.ndarray], graphs: GraphSet, index: np.ndarray, matrices: Tensor) -> None:
+    """Read the edges of graphs off their matrices (b, n, n)."""
+    for i, found in zip(index, matrices.cpu().numpy(), strict=True):
+        source, target = graphs.edges(i).T
+        into[i] = found[source, target]
+
+
+class Linear(NamedTuple):
+    """Class logits as linear functions: weights (classes, features) and intercepts (classes,)."""
+
+    weights: np.ndarray
+    intercept: np.ndarray
+
+    def contributions(self, deviations: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(g, features) contributions of deviations to the log-odds of classes (g,), and the bases (g,)."""
+        weights, intercept = torch.from_numpy(self.weights), torch.from_numpy(self.intercept)
+        whole = torch.from_numpy(deviations)
+        path = Path(whole, lambda z: z @ weights.T, lambda h: h + intercept, lambda values: values)
+        found = integral([path], torch.from_numpy(codes))
+        return found.values.numpy(), found.base.numpy()
+
+    def odds_coefficients(self) -> np.ndarray:
+        """(classes, features) what a feature does to the log-odds of a class where all others are equal."""
+        others = (self.weights.sum(0) - self.weights) / (len(self.weights) - 1)
+        return self.weights - others
