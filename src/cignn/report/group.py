@@ -26,6 +26,7 @@ MEANINGS = {
     "use": "connections that the model reads, weighed by what they change.",
 }
 AGREEMENT = (("rho", 2), ("common", 1), ("permuted_rho", 2), ("permuted_common", 1))  # columns, digits
+CARRIED = ("roc_auc", "precision_at_k", "own_against_other")
 COLUMNS = ("effect", "contribution", "selection", "bound", "q")  # of the table of connections
 
 
@@ -35,6 +36,7 @@ def group_context(data: ReportData) -> dict[str, object]:
         "group": None if data.group is None else _survey(data, data.group),
         "contributions": data.explanations.edge_contributions is not None,
         "systems": system_matrix(data),
+        "carriers": _carriers(data.carriers),
         "reproducibility": [_agreement(found) for found in data.reproducibility],
         "system_names": _long_names(data),
     }
@@ -286,6 +288,16 @@ def _agreement(found: Reproducibility) -> dict[str, object]:
     ]
     how = "no site in both" if found.by == "sites" else "drawn at random"
     return {"rows": rows, "how": how, "splits": splits, "n_top": found.n_top, "chance": f"{found.chance:.1f}"}
+
+
+def _carriers(table: pd.DataFrame | None) -> list[list[str]] | None:
+    """How well known connections are found, one row per role."""
+    if table is None:
+        return None
+    return [
+        [str(row.Index), str(row.n), *(_digits(row, name, 2) for name in CARRIED)]
+        for row in table.itertuples()
+    ]
 
 
 def _digits(row: object, name: str, digits: int) -> str:
