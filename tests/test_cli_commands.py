@@ -272,8 +272,9 @@ def test_names_in_tables_are_no_formulas(call: Call, here: Path) -> None:
 
 def test_a_model_that_does_not_explain_itself_needs_an_explainer_that_can(call: Call, here: Path) -> None:
     words = ["explain", "svm", "new_subjects", "--out", "ex2", "--no-figures", "--load", "short_series=keep"]
-    result = call(*words)
+    result = call(*words, "--explainer", "gnn-explainer")
     assert result.code == 2 and "explains networks, the model is none (linear-svm)" in result.err
+    assert call(*words, "--json").code == 0, "a linear model explains itself"
     result = call(*words, "--explainer", "connectivity", "--json")
     assert result.code == 0 and json.loads(result.out)["subjects"] == 4
     assert not list((here / "ex2" / "subjects").glob("*.png"))
@@ -614,7 +615,10 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
     )
     told = "left out (short_series): "
     assert result.code == 0 and told in result.err and told in (here / "r5.html").read_text()
-    result = call("report", "svm", "--out", "r4.html")
+    assert call("report", "svm", "--out", "r4.html").code == 0
+    assert '"evidence":{"explained"' in (here / "r4.html").read_text(), "a linear model explains itself"
+    assert call("fit", "my_study", "--method", "rbf-svm", "--out", "rbf", "--json").code == 0
+    result = call("report", "rbf", "--out", "r6.html")
     assert result.code == 2 and "fit one such as ci-gnn" in result.err
 
 
