@@ -124,7 +124,9 @@ def run(
     tested = graphs[test]
     rows = [key | {"explainer": None} | classification_scores(tested.y, model.predict(tested)) | seconds]
     chosen = np.sort(np.random.default_rng(seed).permutation(len(tested))[:MAX_EXPLAINED])
-    names = (["built-in"] if hasattr(model, "explain") else []) + post_hoc
+    names = (["built-in"] if hasattr(model, "explain") else []) + [
+        name for name in post_hoc if graphs.aligned or not EXPLAINERS[name].aligned_only
+    ]
     for name, explanations, times in _explain(
         model, names, graphs[train], tested[chosen], seed, quick, beams
     ):

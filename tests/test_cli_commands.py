@@ -265,7 +265,7 @@ def test_tables_of_edges_show_correlations_where_a_model_sees_tangent_vectors(ca
     a, b = (int(one[end].split()[1]) for end in ("source", "target"))
     assert one["connectivity"] == pytest.approx(np.corrcoef(cohort.series[0].T)[a, b], abs=1e-4)
     assert call("report", "tangent_model", "--no-audit", "--json", "--out", "tangent.html").code == 0
-    assert "correlations are shown with the weights" in words_of(here / "tangent.html")
+    assert "correlations are shown beside it" in words_of(here / "tangent.html")
 
 
 def test_scans_of_a_subject_are_not_counted_as_subjects(call: Call, here: Path) -> None:
@@ -639,7 +639,10 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
     )
     told = "left out (short_series): "
     assert result.code == 0 and told in result.err and told in (here / "r5.html").read_text()
-    result = call("report", "svm", "--out", "r4.html")
+    assert call("report", "svm", "--out", "r4.html").code == 0
+    assert '"evidence":{"explained"' in (here / "r4.html").read_text(), "a linear model explains itself"
+    assert call("fit", "my_study", "--method", "rbf-svm", "--out", "rbf", "--json").code == 0
+    result = call("report", "rbf", "--out", "r6.html")
     assert result.code == 2 and "fit one such as ci-gnn" in result.err
 
 

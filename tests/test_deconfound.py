@@ -327,6 +327,8 @@ def test_the_pipeline_has_the_step_between_combat_and_graphs() -> None:
     pipe = make_connectome_pipeline(SVM, combat=True, deconfound=("age", "motion"))
     assert list(pipe.named_steps) == ["connectivity", "combat", "deconfound", "graphs", "classifier"]
     assert pipe.named_steps["deconfound"].covariates == ("age", "motion")
+    assert make_connectome_pipeline(SVM, deconfound=True).named_steps["deconfound"].covariates[-1] == "site"
+    assert "deconfound" not in make_connectome_pipeline(SVM, deconfound=False).named_steps
     own = Deconfound(("age",), fit_on="controls")
     assert make_connectome_pipeline(SVM, deconfound=own).named_steps["deconfound"] is own
     with pytest.warns(UserWarning, match="ComBat and Deconfound both take out the site"):

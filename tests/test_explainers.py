@@ -36,7 +36,7 @@ QUICK: dict[str, dict[str, Any]] = {
 TINY: dict[str, Any] = {"epochs": 2, "head_hidden": (8,), "random_state": 0, "device": "cpu"}
 
 
-NEED_NETWORK = ("gnn-explainer", "pg-explainer", "rc-explainer", "orphicx", "gradient")
+NEED_NETWORK = ("gnn-explainer", "pg-explainer", "rc-explainer", "orphicx", "gradient", "contributions")
 
 
 def quick(name: str, **params: Any) -> Explainer:
@@ -83,7 +83,8 @@ def assert_close(first: Explanations, second: Explanations) -> None:
 
 # --------------------------------------------------------------------- contract
 
-every_explainer = pytest.mark.parametrize("name", EXPLAINERS)
+ALIGNED_ONLY = [name for name, kind in EXPLAINERS.items() if kind.aligned_only]
+every_explainer = pytest.mark.parametrize("name", [name for name in EXPLAINERS if name not in ALIGNED_ONLY])
 
 
 @every_explainer

@@ -208,8 +208,8 @@ def test_flat_weights_of_systems_are_called_flat_and_shaded_alike() -> None:
 def test_the_agreement_of_halves_is_shown_beside_permuted_labels() -> None:
     rows = [("model", "true", 0.61, 31), ("model", "permuted", -0.02, 2), ("t", "true", 0.4, 14)]
     table = pd.DataFrame(rows, columns=["map", "labels", "rho", "common"]).assign(split=1)
-    told = words_of(contributing(reproducibility=Reproducibility(table, "sites", 100, 6670)))
-    assert "no site in both, 1 times" in told and "1.5 by chance" in told
+    told = words_of(contributing(reproducibility=[Reproducibility(table, "sites", 100, 6670)]))
+    assert "no site in both, 1 time:" in told and "1.5 by chance" in told
     for value in ("0.61", "31.0", "−0.02", "2.0", "0.40"):
         assert f'<td class="number">{value}</td>' in told
 

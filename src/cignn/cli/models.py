@@ -150,7 +150,7 @@ def explained(
 ) -> Explanations:
     """Explain graphs by the classifier itself or by an explainer of that name; target : a class."""
     from cignn.estimators import NeuralGraphClassifier
-    from cignn.explainers import EXPLAINERS, make_explainer
+    from cignn.explainers import EXPLAINERS, NetworkExplainer, make_explainer
 
     if explainer == "auto":
         if hasattr(classifier, "explain"):
@@ -160,10 +160,8 @@ def explained(
     if explainer not in EXPLAINERS:
         hint = meant(explainer, EXPLAINERS)
         raise typer.BadParameter(f"there is no explainer '{explainer}'; {hint}", param_hint="'--explainer'")
-    if not isinstance(classifier, NeuralGraphClassifier) and explainer not in (
-        "random",
-        "degree",
-        "connectivity",
+    if not isinstance(classifier, NeuralGraphClassifier) and issubclass(
+        EXPLAINERS[explainer], NetworkExplainer
     ):
         raise typer.BadParameter(
             f"{explainer} explains networks, the model is none ({classifier.settings_.get('model')}); fit "

@@ -14,8 +14,8 @@ DATA, MODEL = "Data", "Model"  # headings in the help
 
 METHODS = ["linear-svm", "rbf-svm", "random-forest", "lasso", "gcn", "gat", "gin", "sib", "dir", "ci-gnn"]
 EXPLAINERS = [
-    *("built-in", "gnn-explainer", "pg-explainer", "rc-explainer", "orphicx"),
-    *("gradient", "connectivity", "degree", "random"),
+    *("built-in", "contributions", "gnn-explainer", "pg-explainer", "rc-explainer", "orphicx"),
+    *("gradient", "univariate", "coefficients", "haufe", "connectivity", "degree", "random"),
 ]
 PROTOCOLS = ["holdout", "kfold", "loso"]
 KINDS = ["correlation", "partial", "tangent", "covariance"]
@@ -291,7 +291,7 @@ ExplainerName = Annotated[
     str,
     typer.Option(
         "--explainer",
-        help=f"auto (the model's own, else gnn-explainer), {', '.join(EXPLAINERS[:5])}, …",
+        help=f"auto (the model's own, else gnn-explainer), {', '.join(EXPLAINERS[:6])}, …",
         autocompletion=_words(EXPLAINERS),
         metavar="NAME",
     ),

@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cignn import Cohort, GraphSet
+    from cignn.evaluation import Reproducibility
     from cignn.evaluation.tasks import MissingTask
+    from cignn.explanations import GroupExplanation
 
+GROUP_FILE = "group.npz"
 HOLD_OUT = 0.2  # of the subjects, when a report trains its own model
 KNOWN: dict[str, dict[Any, str]] = {  # what readers call the labels
     "abide": {0: "TD", 1: "ASD"},
@@ -78,6 +81,21 @@ def report(
         str | None, typer.Option(help="Names of the labels, such as 0=controls,1=patients.", metavar="NAMES")
     ] = None,
     audit: Annotated[bool, typer.Option(help="Include an audit of the cohort.")] = True,
+    resamples: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Half-samples on which the model is trained again, to say which connections survive. "
+            "Takes long; kept beside the report.",
+            metavar="N",
+        ),
+    ] = 0,
+    group: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of cignn group, or an .npz kept by --resamples, to show instead.", metavar="PATH"
+        ),
+    ] = None,
     explainer: opt.ExplainerName = "auto",
     positive: opt.Positive = None,
     seed: opt.Seed = 0,
@@ -93,10 +111,13 @@ def report(
     The scores of an evaluation are shown as they are. Where it comes without a
     model, one is trained on four fifths of the subjects and saved in its folder:
     ci-gnn, else the first method that explains itself, else the first network.
+    With --resamples 100 the report says which connections of the group survive.
 
     Example: [bold]cignn report model --out report.html[/]
     """
     check_file(out, ".html")
+    if group is not None and resamples:
+        raise typer.BadParameter("has no use beside --group.", param_hint="'--resamples'")
     is_results = (run / "results.sqlite").is_file()
     if not run.is_dir() or not (is_results or (run / "config.json").is_file()):
         raise FileNotFoundError(f"{run} is not a folder written by cignn fit or cignn evaluate.")
@@ -121,6 +142,7 @@ def report(
         seen = fitted.trained_on(cohort)
         if isinstance(cohort, Cohort):
             cohort = fitted.with_rois(cohort)
+        explained_group = _group(group, resamples, fitted, cohort, out, seed, as_json)
         with working("looking for leaks", not as_json):
             findings = _audited(cohort, names) if audit and isinstance(cohort, Cohort) else None
         content = report_of(
@@ -136,6 +158,8 @@ def report(
             positive=counted,
             class_names=names,
             title=title or f"Connections behind the decisions: {place}",
+            group=explained_group,
+            reproducibility=_agreements(group, graphs),
             random_state=seed,
             verbose=int(not as_json),
         )
@@ -154,6 +178,56 @@ def report(
             n = len(evaluated.missing)
             complain("note", f"the evaluation is unfinished, {n} tasks are missing; nothing is ranked.")
         say(f"the report: {out.resolve()}")
+
+
+def _group(
+    given: Path | None,
+    resamples: int,
+    fitted: Any,
+    cohort: Cohort | GraphSet,
+    out: Path,
+    seed: int,
+    quiet: bool,
+) -> GroupExplanation | None:
+    """Read the group's explanation, or make it and keep it beside the report; None if not asked for."""
+    import pandas as pd
+
+    from cignn.explanations import GroupExplanation
+
+    if given is not None:
+        file = given / GROUP_FILE if given.is_dir() else given
+        if not file.is_file():
+            raise FileNotFoundError(f"{given} is not a folder written by cignn group.")
+        return GroupExplanation.load(file)
+    if not resamples:
+        return None
+    from cignn.explainers import explain_group  # type: ignore[attr-defined,unused-ignore]
+
+    known = None if cohort.y is None else pd.Series(cohort.y).isin(fitted.classes_.tolist()).to_numpy()
+    if known is None or not known.any():
+        raise ValueError("--resamples needs labelled subjects, got none.")
+    running: dict[str, Any] = {"n_resamples": resamples, "random_state": seed, "verbose": int(not quiet)}
+    found = explain_group(fitted, cohort if known.all() else cohort[known], **running)
+    found.save(out.with_suffix(".group.npz"))
+    return found
+
+
+def _agreements(folder: Path | None, graphs: GraphSet) -> list[Reproducibility]:
+    """Read what cignn group found about halves of the subjects."""
+    import pandas as pd
+
+    from cignn.evaluation import Reproducibility
+    from cignn.explanations.stability import top_count
+
+    n = int(graphs.n_nodes.max(initial=0))
+    n_connections = n * (n - 1) // 2
+    names = ("halves", "sites")
+    files = {} if folder is None else {by: folder / f"reproducibility_{by}.csv" for by in names}
+    return [
+        Reproducibility(pd.read_csv(file), by, top_count(n_connections), n_connections)
+        for by, file in files.items()
+        if file.is_file()
+    ]
 
 
 def _steps(fitted: Any) -> dict[str, str]:

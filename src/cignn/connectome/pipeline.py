@@ -24,7 +24,7 @@ def make_connectome_pipeline(
     *,
     connectivity: str | Connectivity = "correlation",
     combat: bool | ComBat = False,
-    deconfound: Sequence[str] | Deconfound | None = None,
+    deconfound: bool | Sequence[str] | Deconfound | None = None,
     density: float | None = None,
     graphs: ConnectomeGraphs | None = None,
 ) -> Pipeline:
@@ -44,9 +44,9 @@ def make_connectome_pipeline(
         Kind of connectivity, or the step itself.
     combat : bool or ComBat, default=False
         Whether to remove site effects with ComBat. True stands for ``ComBat()``.
-    deconfound : sequence of str or Deconfound, default=None
+    deconfound : bool, sequence of str or Deconfound, default=None
         Covariates to regress out of every connection, for instance ``("age", "sex", "motion")``, or the step
-        itself. None regresses nothing out.
+        itself. True stands for ``Deconfound()``; None regresses nothing out.
     density : float, default=None
         Share of the strongest connections of each subject that become edges, in (0, 1]. None keeps all.
     graphs : ConnectomeGraphs, default=None
@@ -79,11 +79,12 @@ def make_connectome_pipeline(
     steps: list[tuple[str, Any]] = [("connectivity", connectivity)]
     if combat:
         steps.append(("combat", combat if isinstance(combat, ComBat) else ComBat()))
+    if isinstance(deconfound, bool):
+        deconfound = Deconfound() if deconfound else None
     if deconfound is not None:
-        steps.append(
-            ("deconfound", deconfound if isinstance(deconfound, Deconfound) else Deconfound(deconfound))
-        )
-        if combat and "site" in steps[-1][1].covariates:
+        step = deconfound if isinstance(deconfound, Deconfound) else Deconfound(deconfound)
+        steps.append(("deconfound", step))
+        if combat and "site" in step.covariates:
             warnings.warn(
                 "ComBat and Deconfound both take out the site; one of them is enough.", stacklevel=2
             )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cignn._checks import shown
+from cignn._progress import track
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.training import evaluation_mode
@@ -109,7 +110,7 @@ class _Contributed(NamedTuple):
 
 
 def network_contributions(
-    estimator: NeuralGraphClassifier, graphs: GraphSet, target: Any = None
+    estimator: NeuralGraphClassifier, graphs: GraphSet, target: Any = None, verbose: int = 0
 ) -> Explanations:
     """Explain any network by contributions; weights are their size, relative to the largest of the graph.
 
@@ -119,7 +120,7 @@ def network_contributions(
     codes = target_codes(estimator, target, len(graphs))
     codes = np.searchsorted(estimator.classes_, predictions) if codes is None else codes
     found = _Contributed.empty(len(graphs))
-    for index, batch in _batches(estimator, graphs):
+    for index, batch in _batches(estimator, graphs, verbose):
         found.add(estimator, graphs, index, batch, codes[index])
     return Explanations(
         graphs,
@@ -154,13 +155,16 @@ def relative_sizes(values: np.ndarray) -> np.ndarray:
     return np.minimum(sizes / largest, 1) if largest > 0 else np.zeros_like(sizes)
 
 
-def _batches(estimator: NeuralGraphClassifier, graphs: GraphSet) -> Iterator[tuple[np.ndarray, GraphBatch]]:
+def _batches(
+    estimator: NeuralGraphClassifier, graphs: GraphSet, verbose: int = 0
+) -> Iterator[tuple[np.ndarray, GraphBatch]]:
     """Batches on the network's device, and the numbers of their graphs."""
     size = estimator.settings_["batch_size"]
     if graphs.aligned and len(graphs):
         size = max(size, CELLS // int(graphs.n_nodes[0]) ** 2)
     device = next(estimator.network_.parameters()).device
-    for index in graphs.batch_indices(size) if len(graphs) else []:
+    indices = graphs.batch_indices(size) if len(graphs) else []
+    for index in track(indices, "explaining", len(indices), verbose):
         yield index, graphs.batch(index).to(device)
 
 

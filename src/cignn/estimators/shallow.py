@@ -292,15 +292,21 @@ class ShallowGraphClassifier(GraphClassifier):
             classes=self.classes_,
         )
 
-    def coefficients(self) -> np.ndarray:
-        """Return the coefficients of a linear model of two classes.
+    def coefficients(self, code: int = 1) -> np.ndarray:
+        """Return the coefficients of a linear model.
+
+        Parameters
+        ----------
+        code : int, default=1
+            Number of a class in ``classes_``.
 
         Returns
         -------
         ndarray of shape (features,)
-            Log-odds of ``classes_[1]`` per standard deviation of every feature in the training graphs.
+            Log-odds of the class per standard deviation of every feature in the training graphs; with more
+            than two classes its logit, less the mean of the others.
         """
-        return self._linear().odds_coefficients()[1]
+        return self._linear().odds_coefficients()[code]
 
     def _linear(self) -> Linear:
         """The logits behind the probabilities as linear functions of scaled vectors."""

@@ -3,13 +3,19 @@
 from cignn._checks import nearest
 from cignn.explainers.base import Explainer, NetworkExplainer
 from cignn.explainers.gnn_explainer import GNNExplainer
-from cignn.explainers.maps import effective_coefficients
+from cignn.explainers.maps import (
+    CoefficientExplainer,
+    HaufeExplainer,
+    UnivariateExplainer,
+    effective_coefficients,
+)
 from cignn.explainers.orphicx import InformationFlow, OrphicX
 from cignn.explainers.pg_explainer import PGExplainer
 from cignn.explainers.rc_explainer import RCExplainer
 from cignn.explainers.references import (
     BuiltInExplainer,
     ConnectivityExplainer,
+    ContributionExplainer,
     DegreeExplainer,
     GradientExplainer,
     RandomExplainer,
@@ -21,10 +27,14 @@ EXPLAINERS: dict[str, type[Explainer]] = {
     "rc-explainer": RCExplainer,
     "orphicx": OrphicX,
     "built-in": BuiltInExplainer,
+    "contributions": ContributionExplainer,
     "random": RandomExplainer,
     "degree": DegreeExplainer,
     "connectivity": ConnectivityExplainer,
     "gradient": GradientExplainer,
+    "univariate": UnivariateExplainer,
+    "coefficients": CoefficientExplainer,
+    "haufe": HaufeExplainer,
 }
 """Explainers by the names that `make_explainer` takes."""
 
@@ -36,7 +46,8 @@ def make_explainer(name: str, **params: object) -> Explainer:
     ----------
     name : str
         A key of `EXPLAINERS`: "gnn-explainer", "pg-explainer", "rc-explainer", "orphicx", "built-in",
-        "random", "degree", "connectivity" or "gradient".
+        "contributions", "random", "degree", "connectivity", "gradient" or, for aligned graphs alone,
+        "univariate", "coefficients" or "haufe".
     **params : object
         Parameters of the explainer.
 
@@ -63,17 +74,21 @@ def make_explainer(name: str, **params: object) -> Explainer:
 __all__ = [
     "EXPLAINERS",
     "BuiltInExplainer",
+    "CoefficientExplainer",
     "ConnectivityExplainer",
+    "ContributionExplainer",
     "DegreeExplainer",
     "Explainer",
     "GNNExplainer",
     "GradientExplainer",
+    "HaufeExplainer",
     "InformationFlow",
     "NetworkExplainer",
     "OrphicX",
     "PGExplainer",
     "RCExplainer",
     "RandomExplainer",
+    "UnivariateExplainer",
     "effective_coefficients",
     "make_explainer",
 ]

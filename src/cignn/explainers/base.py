@@ -148,6 +148,7 @@ class Explainer(BaseEstimator, ABC):
     """
 
     estimator_: GraphClassifier
+    aligned_only: bool = False  # whether it explains aligned graphs alone
     random_state: RandomState = None
     verbose: int = 0
 
@@ -261,15 +262,7 @@ class NetworkExplainer(Explainer):
         return self.estimator_.network_
 
     def _check(self, estimator: GraphClassifier) -> None:
-        if has_network(getattr(estimator, "best_estimator_", None)):
-            raise TypeError(
-                f"a {type(estimator).__name__} is explained by its best estimator: "
-                "fit(search.best_estimator_, graphs)."
-            )
-        if not has_network(estimator):
-            raise TypeError(
-                f"{type(self).__name__} explains networks, {type(estimator).__name__} has none; {ADVICE}."
-            )
+        need_network(self, estimator)
         check_params(self, whole_numbers=("batch_size",))
 
     def _descend(self, module: nn.Module, n_batches: int, loss: Callable[[int, int], torch.Tensor]) -> None:
@@ -319,6 +312,15 @@ class NetworkExplainer(Explainer):
 def has_network(estimator: object) -> bool:
     """Whether the estimator has a network that explainers can use."""
     return isinstance(getattr(estimator, "network_", None), GraphModel)
+
+
+def need_network(explainer: Explainer, estimator: GraphClassifier) -> None:
+    """Refuse an estimator without a network; of a search, its best estimator is to be explained."""
+    name = type(estimator).__name__
+    if has_network(getattr(estimator, "best_estimator_", None)):
+        raise TypeError(f"a {name} is explained by its best estimator: fit(search.best_estimator_, graphs).")
+    if not has_network(estimator):
+        raise TypeError(f"{type(explainer).__name__} explains networks, {name} has none; {ADVICE}.")
 
 
 def _refuse_wrapped(estimator: object) -> None:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch.nn import functional as F
 
+from cignn._checks import choice
 from cignn._random import RandomState
+from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.classifier import GraphClassifier
-from cignn.explainers.base import ADVICE, EdgeBatch, Explainer, NetworkExplainer, has_network
+from cignn.estimators.explaining import ExplainingClassifier, network_contributions, relative_sizes
+from cignn.estimators.shallow import ShallowGraphClassifier
+from cignn.explainers.base import (
+    ADVICE,
+    EdgeBatch,
+    Explainer,
+    NetworkExplainer,
+    has_network,
+    need_network,
+)
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
@@ -21,6 +34,9 @@ class BuiltInExplainer(Explainer):
 
     Parameters
     ----------
+    contributions : bool or "auto", default="auto"
+        Whether to compute contributions of edges beside their weights; "auto" does on aligned graphs, where
+        they take as long as the weights.
     random_state : int, RandomState, Generator or None, default=None
         Source of all random numbers.
     verbose : int, default=0
@@ -38,17 +54,87 @@ class BuiltInExplainer(Explainer):
     (25, 25)
     """
 
-    def __init__(self, random_state: RandomState = None, verbose: int = 0) -> None:
+    def __init__(
+        self, contributions: bool | str = "auto", random_state: RandomState = None, verbose: int = 0
+    ) -> None:
+        self.contributions = contributions
         self.random_state = random_state
         self.verbose = verbose
 
     def _check(self, estimator: GraphClassifier) -> None:
+        choice("contributions", self.contributions, ("auto", True, False))
         if not callable(getattr(estimator, "explain", None)):
             advice = 'use a post-hoc explainer such as "gnn-explainer"' if has_network(estimator) else ADVICE
             raise TypeError(f"{type(estimator).__name__} has no explanations of its own; {advice}.")
 
     def _explain(self, graphs: GraphSet) -> Explanations:
-        return self.estimator_.explain(graphs)
+        if not isinstance(self.estimator_, ExplainingClassifier):
+            return self.estimator_.explain(graphs)
+        wanted = graphs.aligned if self.contributions == "auto" else bool(self.contributions)
+        return self.estimator_.explain(graphs, contributions=wanted)
+
+
+class ContributionExplainer(Explainer):
+    """Signed contributions of all edges to the log-odds of a class, for networks and linear models.
+
+    Contributions and their base add up to the log-odds, see `cignn.nn.contributions`. The weight of an edge
+    is the size of its contribution, relative to the largest in the graph.
+
+    Parameters
+    ----------
+    random_state : int, RandomState, Generator or None, default=None
+        Not used.
+    verbose : int, default=0
+        Whether to show a progress bar.
+
+    Examples
+    --------
+    >>> from cignn.datasets import make_ba2motifs
+    >>> from cignn.estimators import make_estimator
+    >>> from cignn.explainers import ContributionExplainer
+    >>> graphs = make_ba2motifs(8, random_state=0)
+    >>> gnn = make_estimator("gcn", epochs=1, random_state=0).fit(graphs)
+    >>> explanations = ContributionExplainer().fit(gnn, graphs).explain(graphs[:2], target=1)
+    >>> explanations[0].contributions.shape, explanations[0].explained
+    ((25, 25), np.int64(1))
+    """
+
+    def __init__(self, random_state: RandomState = None, verbose: int = 0) -> None:
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def explain(self, graphs: GraphSet, target: Any = None) -> Explanations:
+        """Explain a class of each graph.
+
+        Parameters
+        ----------
+        graphs : GraphSet
+            The graphs.
+        target : label or array-like of shape (n_graphs,), default=None
+            The class to explain, one for all graphs or one each. None explains the predicted class.
+
+        Returns
+        -------
+        Explanations
+            Weights and contributions of all edges.
+        """
+        return self._explain(self._seen(graphs), target)
+
+    def _check(self, estimator: GraphClassifier) -> None:
+        if not isinstance(estimator, ShallowGraphClassifier):
+            need_network(self, estimator)
+            return
+        try:
+            estimator.explain  # noqa: B018
+        except AttributeError as error:  # it says why
+            raise TypeError(str(error)) from None
+
+    def _explain(self, graphs: GraphSet, target: Any = None) -> Explanations:
+        if isinstance(self.estimator_, NeuralGraphClassifier):
+            return network_contributions(self.estimator_, graphs, target, self.verbose)
+        found = self.estimator_.explain(graphs, target)
+        weights = [relative_sizes(values) for values in found.edge_contributions]
+        return found._with(edge_weights=weights)
 
 
 class _EdgeReference(Explainer):

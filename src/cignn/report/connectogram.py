@@ -24,7 +24,7 @@ from cignn.report.style import (
     text_on,
     weight_colours,
 )
-from cignn.report.systems import GREY, dress_bar, grey_edges, legend_columns, legend_height
+from cignn.report.systems import GREY, dress_bar, legend_columns, legend_height
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,9 +125,7 @@ def draw_connectogram(
         bar = figure.colorbar(
             ScalarMappable(norm, cmap), ax=ax, orientation="horizontal", shrink=0.35, aspect=18, pad=0.01
         )
-        dress_bar(bar, norm, signed, shown.label)
-        if grey_edges(shown):
-            ax.text(0, 0, f"grey: {shown.note}", color=QUIET, fontsize=6, transform=ax.transAxes)
+        dress_bar(bar, norm, signed, shown.scale_label)
         return save(figure, path)
 
 

@@ -35,7 +35,6 @@ from cignn.report.systems import (
     draw_shared_legend,
     draw_size_legend,
     draw_system_legend,
-    grey_edges,
     legend_height,
     node_area,
     regions,
@@ -325,13 +324,12 @@ def _draw(
             if title:
                 figure.text(0.008, places.top(at), title, fontsize=8, weight="bold", va="top", ha="left")
         used = np.unique(np.concatenate([ex.edges.ravel() for ex in shown]).astype(int))
-        note = "" if shared else next((row.note for row in rows if grey_edges(row)), "")
-        draw_system_legend(figure, nodes, used, note)
+        draw_system_legend(figure, nodes, used)
         draw_size_legend(figure, nodes, most, places.scale)
         if shared:
             draw_shared_legend(figure, nodes)
         else:
-            draw_scale(figure, nodes, cmap, norm, signed, rows[0].label)
+            draw_scale(figure, nodes, cmap, norm, signed, rows[0].scale_label)
         return save(figure, path)
 
 

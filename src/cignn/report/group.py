@@ -24,6 +24,7 @@ COMPONENT = 0.05  # p of a component that counts as larger than chance
 MEANINGS = {
     "pattern": "connections that vary together with the model's score, whether or not it reads them.",
     "use": "connections that the model reads, weighed by what they change.",
+    "size": "connections that help to tell the classes even if they are higher in some and lower in others.",
 }
 AGREEMENT = (("rho", 2), ("common", 1), ("permuted_rho", 2), ("permuted_common", 1))  # columns, digits
 COLUMNS = ("effect", "contribution", "selection", "bound", "q")  # of the table of connections
@@ -35,7 +36,7 @@ def group_context(data: ReportData) -> dict[str, object]:
         "group": None if data.group is None else _survey(data, data.group),
         "contributions": data.explanations.edge_contributions is not None,
         "systems": system_matrix(data),
-        "reproducibility": _agreement(data.reproducibility),
+        "reproducibility": [_agreement(found) for found in data.reproducibility],
         "system_names": _long_names(data),
     }
 
@@ -54,6 +55,7 @@ def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
         "percent": f"{100 * group.alpha:g}",
         "least": f"{group.table['q'].min():.2g}",
         "tested": group.n_permutations > 0,
+        "p": f"{group.p:.2g}",
         "n_resamples": group.n_resamples,
         "n_permutations": group.n_permutations,
         "n_subjects": group.n_subjects,
@@ -277,10 +279,8 @@ def _long_names(data: ReportData) -> list[tuple[str, str]]:
     return [(name, SYSTEM_NAMES[name]) for name in known if name in SYSTEM_NAMES]
 
 
-def _agreement(found: Reproducibility | None) -> dict[str, object] | None:
-    """How well maps of disjoint halves agree, in numbers of two digits."""
-    if found is None:
-        return None
+def _agreement(found: Reproducibility) -> dict[str, object]:
+    """How well maps of disjoint halves agree."""
     splits = found.table.loc[found.table["labels"] == "true", "split"].nunique()
     rows = [
         [str(row.map), *(_digits(row, name, n) for name, n in AGREEMENT)] for row in found.means.itertuples()

@@ -78,7 +78,7 @@ class ReportData:
     group : GroupExplanation, default=None
         Explanation of the group with its uncertainty, from `explain_group`. Without it the report shows means
         and says that nothing is known about how sure they are.
-    reproducibility : Reproducibility, default=None
+    reproducibility : sequence of Reproducibility, default=()
         How well maps of disjoint subjects agree, from `reproducibility`.
 
     Examples
@@ -113,7 +113,7 @@ class ReportData:
     facts: Mapping[str, object] = field(default_factory=dict)
     title: str = "Connections behind the decisions"
     group: GroupExplanation | None = None
-    reproducibility: Reproducibility | None = None
+    reproducibility: Sequence[Reproducibility] = ()
 
     def __post_init__(self) -> None:
         g, k = len(self.explanations), len(self.classes)
@@ -242,7 +242,7 @@ def report_of(
     class_names: Mapping[Any, str] | None = None,
     title: str | None = None,
     group: GroupExplanation | None = None,
-    reproducibility: Reproducibility | None = None,
+    reproducibility: Sequence[Reproducibility] = (),
     random_state: int = 0,
     verbose: int = 0,
 ) -> ReportData:
@@ -279,7 +279,7 @@ def report_of(
         Title of the report.
     group : GroupExplanation, default=None
         Explanation of the group with its uncertainty, from `explain_group`.
-    reproducibility : Reproducibility, default=None
+    reproducibility : sequence of Reproducibility, default=()
         How well maps of disjoint subjects agree, from `reproducibility`.
     random_state : int, default=0
         Seed of the random edges that are removed.

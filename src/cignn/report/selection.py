@@ -21,7 +21,12 @@ class Drawn(NamedTuple):
     signed: bool  # whether values are on both sides of 0
     label: str  # what the values are
     survives: np.ndarray | None = None  # (e,) bool, where that is known
-    note: str = ""  # what the legend says of edges that do not survive
+    note: str = ""  # what grey edges are
+
+    @property
+    def scale_label(self) -> str:
+        """What the scale says: what the values are, and what grey edges are."""
+        return f"{self.label}\n({self.note})" if self.note else self.label
 
 
 def drawn(
@@ -53,7 +58,7 @@ def values_of(shown: Explanation | GroupExplanation, by: str = "auto") -> Drawn:
         names, systems = _nodes(shown)
         edges = Explanation(np.stack(ends, 1), shown.map[ends], len(shown.map), names, systems=systems)
         some = bool(shown.n_selected)
-        note = "does not survive" if some else f"no connection survives (q ≤ {shown.alpha:g})"
+        note = f"grey: q > {shown.alpha:g}" if some else f"no connection survives (q ≤ {shown.alpha:g})"
         return Drawn(edges, True, f"{shown.reading} of the group", shown.matrix("selected")[ends], note)
     kind = shown.ranked_by(by)
     if kind == "weight":

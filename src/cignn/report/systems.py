@@ -11,7 +11,7 @@ import pandas as pd
 
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.explanations import Explanation, Explanations, GroupExplanation
-from cignn.report.selection import Drawn, names_of
+from cignn.report.selection import names_of
 from cignn.report.style import (
     COLUMN,
     EMPTY,
@@ -50,8 +50,8 @@ def draw_system_matrix(
 ) -> Figure:
     """Draw the matrix of contributions or weights within and between systems, or the difference of two.
 
-    Signed values have diverging colours with 0 in the middle. In a `GroupExplanation` pairs that survive
-    have a star.
+    Signed values have diverging colours with 0 in the middle. In a `GroupExplanation` only pairs that survive
+    have a colour, and a star.
 
     Parameters
     ----------
@@ -105,11 +105,12 @@ def draw_system_matrix(
         figure = new_figure(width, width * 1.08 + (0.2 if title else 0))
         ax = figure.add_subplot(label="matrix")
         ax.set_facecolor(EMPTY)
-        image = ax.imshow(np.ma.masked_invalid(cells), cmap=cmap, norm=norm)
+        plain = np.isnan(cells) if shown.stars is None else ~shown.stars  # cells without a colour
+        image = ax.imshow(np.ma.masked_array(cells, plain), cmap=cmap, norm=norm)
         cell = 72 * 0.86 * width / n  # points
         for i, j in np.argwhere(np.isfinite(cells)):
             text = signed_number(cells[i, j], digits) if signed else f"{cells[i, j]:.{digits}f}"
-            ink = text_on(cmap(norm(cells[i, j])))
+            ink = INK if plain[i, j] else text_on(cmap(norm(cells[i, j])))
             look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": min(6.5, cell / 2.6)}
             star = "*" if shown.stars is not None and shown.stars[i, j] else ""
             ax.text(j, i, text.replace("0.", ".", 1) + star, color=ink, **look)
@@ -164,7 +165,9 @@ def _group_values(group: GroupExplanation, only_surviving: bool) -> _SystemValue
         stars[a, b] = found
     table = pd.DataFrame(means, index=names, columns=names)
     mark = "* survives" if found.any() else "no pair survives"
-    return _SystemValues(table, True, f"mean {group.reading} ({mark}, q ≤ {group.alpha:g})", stars)
+    return _SystemValues(
+        table, True, f"mean {group.reading} of the group\n({mark}, q ≤ {group.alpha:g})", stars
+    )
 
 
 def surviving_pairs(group: GroupExplanation) -> pd.Series:
@@ -312,28 +315,18 @@ def foot_of(figure: Figure, nodes: Regions) -> float:
     return (0.27 + legend_height(nodes.colours, figure.get_figwidth())) / figure.get_figheight()
 
 
-def grey_edges(row: Drawn) -> bool:
-    """Whether a legend must say what grey edges are, or that nothing survives."""
-    return row.survives is not None and not (len(row.survives) and row.survives.all())
-
-
-def draw_system_legend(figure: Figure, nodes: Regions, used: np.ndarray, note: str = "") -> None:
-    """A legend of the systems of the nodes drawn, at the lower end.
-
-    used : numbers of the nodes; note : what grey edges are, "" where there are none.
-    """
+def draw_system_legend(figure: Figure, nodes: Regions, used: np.ndarray) -> None:
+    """A legend of the systems of the nodes drawn, at the lower end. used : their numbers."""
     from matplotlib.lines import Line2D
 
-    present = set() if nodes.systems is None or not len(used) else set(nodes.systems[used])
+    if nodes.systems is None or not len(used):
+        return
+    present = set(nodes.systems[used])
     handles = [
         Line2D([], [], ls="", marker="o", ms=4.5, mfc=colour, mec=INK, mew=0.4, label=system)
         for system, colour in nodes.colours.items()
         if system in present
     ]
-    if note:
-        handles.append(Line2D([], [], color=GREY, lw=1.6, label=note))
-    if not handles:
-        return
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 0.0)}
     columns = legend_columns(nodes.colours, figure.get_figwidth())
     figure.legend(handles=handles, ncol=columns, handletextpad=0.1, columnspacing=0.9, **place)
