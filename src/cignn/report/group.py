@@ -24,6 +24,7 @@ COMPONENT = 0.05  # p of a component that counts as larger than chance
 MEANINGS = {
     "pattern": "connections that vary together with the model's score, whether or not it reads them.",
     "use": "connections that the model reads, weighed by what they change.",
+    "size": "connections that move up in some subjects and down in others, so that no mean differs.",
     "size": "connections that help to tell the classes even if they are higher in some and lower in others.",
 }
 AGREEMENT = (("rho", 2), ("common", 1), ("permuted_rho", 2), ("permuted_common", 1))  # columns, digits
@@ -67,10 +68,14 @@ def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
         "nuisance": _nuisance(group.nuisance),
         "reading": group.reading,
         "reason": group.reason,
-        "readings": {name: f"{words}: {MEANINGS[name]}" for name, words in READINGS.items()},
-        "first": data.class_name(group.classes[0]),
-        "second": data.class_name(group.classes[1]),
+        "readings": {name: f"{READINGS[name]}: {words}" for name, words in MEANINGS.items()},
+        "towards": towards(data, group),
     }
+
+
+def towards(data: ReportData, group: GroupExplanation) -> str:
+    """What positive values of the map speak for."""
+    return "the true class" if group.reading == "size" else data.class_name(group.classes[1])
 
 
 def _components(table: pd.DataFrame) -> list[dict[str, object]]:
@@ -209,8 +214,7 @@ def _map_matrix(data: ReportData, group: GroupExplanation, names: list[str]) -> 
         a, b = at[str(row.source_system)], at[str(row.target_system)]
         values[a, b] = values[b, a] = row.mean
         stars[a, b] = stars[b, a] = row.Index in found
-    second = data.class_name(group.classes[1])
-    caption = f"Mean of the map between systems, positive where connections speak for {second}"
+    caption = f"Mean of the map between systems, positive where connections speak for {towards(data, group)}"
     note = (
         "★ pairs with larger values than permuted labels give, or shifted to one side as a whole; the others "
         "have no colour."
