@@ -24,6 +24,7 @@ COMPONENT = 0.05  # p of a component that counts as larger than chance
 MEANINGS = {
     "pattern": "connections that vary together with the model's score, whether or not it reads them.",
     "use": "connections that the model reads, weighed by what they change.",
+    "size": "connections that help to tell the classes even if they are higher in some and lower in others.",
 }
 AGREEMENT = (("rho", 2), ("common", 1), ("permuted_rho", 2), ("permuted_common", 1))  # columns, digits
 COLUMNS = ("effect", "contribution", "selection", "bound", "q")  # of the table of connections
