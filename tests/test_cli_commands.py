@@ -211,6 +211,27 @@ def test_explain_writes_edges_and_a_figure_per_subject_and_of_the_group(call: Ca
     assert (here / "ex" / "settings.toml").is_file()
 
 
+def test_explained_edges_add_up_to_the_log_odds_of_the_class_asked_for(call: Call, here: Path) -> None:
+    result = call("explain", "model", "new_subjects", "--out", "odds", "--target", "patient", "--no-figures")
+    assert result.code == 0, result.err
+    table = pd.read_csv("odds/probabilities.csv")
+    assert (table["explained"] == "patient").all()
+    for row in table.itertuples():
+        edges = pd.read_csv(f"odds/subjects/{row.subject}.csv")
+        columns = ["source", "target", "contribution", "role", "deviation", "direction", "weight"]
+        assert edges.columns[:7].tolist() == columns
+        assert edges["contribution"].abs().is_monotonic_decreasing
+        odds = np.log(row.p_patient / row.p_control)
+        assert row.base + edges["contribution"].sum() == pytest.approx(odds, abs=0.02)
+    group = pd.read_csv("odds/group_edges.csv")
+    names = {f"contribution_predicted_{name}" for name in table["predicted"].unique()}
+    assert names <= set(group) and group.columns[:7].tolist() == columns
+    assert "for class patient" in result.words and "training class control" in result.words
+    refused = call("explain", "svm", "new_subjects", "--out", "odds", "--explainer", "degree", "--by",
+                   "contribution", "--load", "short_series=keep")  # fmt: skip
+    assert refused.code == 2 and "the explainer tells weights alone" in refused.words
+
+
 def test_regions_of_one_name_keep_their_own_weights(call: Call, here: Path) -> None:
     cohort = load_cohort("my_study")
     names = ["insula" if i < 3 else f"region {i}" for i in range(cohort.n_rois)]
@@ -244,7 +265,7 @@ def test_tables_of_edges_show_correlations_where_a_model_sees_tangent_vectors(ca
     a, b = (int(one[end].split()[1]) for end in ("source", "target"))
     assert one["connectivity"] == pytest.approx(np.corrcoef(cohort.series[0].T)[a, b], abs=1e-4)
     assert call("report", "tangent_model", "--no-audit", "--json", "--out", "tangent.html").code == 0
-    assert "correlations are shown with the weights" in words_of(here / "tangent.html")
+    assert "correlations are shown beside it" in words_of(here / "tangent.html")
 
 
 def test_scans_of_a_subject_are_not_counted_as_subjects(call: Call, here: Path) -> None:
@@ -270,9 +291,13 @@ def test_names_in_tables_are_no_formulas(call: Call, here: Path) -> None:
     assert pd.read_csv("formulas/probabilities.csv")["subject"][0] == "'=1+1"
 
 
-def test_a_model_that_does_not_explain_itself_needs_an_explainer_that_can(call: Call, here: Path) -> None:
+def test_a_linear_model_explains_itself_and_no_explainer_of_networks_explains_it(
+    call: Call, here: Path
+) -> None:
     words = ["explain", "svm", "new_subjects", "--out", "ex2", "--no-figures", "--load", "short_series=keep"]
-    result = call(*words)
+    told = json.loads(call(*words, "--json").out)
+    assert {"contribution", "role", "deviation"} <= told["group_edges"][0].keys()
+    result = call(*words, "--explainer", "gnn-explainer")
     assert result.code == 2 and "explains networks, the model is none (linear-svm)" in result.err
     result = call(*words, "--explainer", "connectivity", "--json")
     assert result.code == 0 and json.loads(result.out)["subjects"] == 4
@@ -614,7 +639,10 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
     )
     told = "left out (short_series): "
     assert result.code == 0 and told in result.err and told in (here / "r5.html").read_text()
-    result = call("report", "svm", "--out", "r4.html")
+    assert call("report", "svm", "--out", "r4.html").code == 0
+    assert '"evidence":{"explained"' in (here / "r4.html").read_text(), "a linear model explains itself"
+    assert call("fit", "my_study", "--method", "rbf-svm", "--out", "rbf", "--json").code == 0
+    result = call("report", "rbf", "--out", "r6.html")
     assert result.code == 2 and "fit one such as ci-gnn" in result.err
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cignn import Explanations
+from cignn import CohortClassifier, Explanations
 from cignn._arrays import upper_triangle
 from cignn.connectome import ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
-from cignn.evaluation import Removal, Reproducibility
+from cignn.estimators import make_estimator
+from cignn.evaluation import Removal, Reproducibility, subject_score_table, subject_scores
 from cignn.explanations import EdgeReference, GroupExplanation
-from cignn.report import ReportData, write_report
+from cignn.report import ReportData, report_of, write_report
 from cignn.report.evidence import evidence, means, pair_sums
 from cignn.report.group import system_matrix
 from cignn.report.html import render_report
@@ -156,6 +157,9 @@ def test_what_survives_leads_the_group_and_has_stars() -> None:
     assert "what goes along with the decision" in told and "what the decision is made from" in told
     assert "It came back." in told
     assert told.index("3 of 190 connections") < told.index("Within and between systems")
+    assert "Positive values speak for patient" in told
+    either = words_of(contributing(group=surveyed(reading="size")))
+    assert "Positive values speak for the true class" in either
 
 
 def test_a_map_like_that_of_motion_is_a_warning() -> None:
@@ -212,6 +216,18 @@ def test_the_agreement_of_halves_is_shown_beside_permuted_labels() -> None:
     assert "no site in both, 1 time:" in told and "1.5 by chance" in told
     for value in ("0.61", "31.0", "−0.02", "2.0", "0.40"):
         assert f'<td class="number">{value}</td>' in told
+
+
+def test_known_connections_are_scored_in_carriers_beside_those_who_do_not_have_them() -> None:
+    cohort = make_cohort(40, 12, n_edges=4, effect=0.8, affected=0.5, data="matrices", random_state=0)
+    model = CohortClassifier.make(make_estimator("lasso")).fit(cohort[:24])
+    data = report_of(model, cohort)
+    held = subject_score_table(subject_scores(data.explanations[24:], cohort[24:]))
+    pd.testing.assert_frame_equal(data.carriers, held)
+    told = words_of(data)
+    assert f"<dd>{held['roc_auc']['carriers']:.2f}</dd>" in told and "ROC-AUC, in carriers" in told
+    for role in held.index:
+        assert f'<th scope="row">{role}</th><td class="number">{held["n"][role]}</td>' in told
 
 
 def test_a_group_of_other_nodes_is_refused() -> None:

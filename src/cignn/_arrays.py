@@ -133,3 +133,14 @@ def _digest(part: Any) -> bytes:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def subject_halves(subjects: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """(g,) bool: every other subject of each class; all graphs of a subject are in the same half.
+
+    subjects : (g,), whose each graph is; codes : (g,), classes.
+    """
+    _, first, of_graph = np.unique(subjects, return_index=True, return_inverse=True)
+    half = np.zeros(len(first), bool)
+    half[np.lexsort([first, codes[first]])] = np.arange(len(first)) % 2 == 0
+    return half[of_graph]

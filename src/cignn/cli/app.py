@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
@@ -95,16 +96,18 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def show_table(table: pd.DataFrame, title: str, digits: int = 3, most: int | None = None) -> None:
-    """Write a table to stdout; numbers to the right, at most so many rows."""
+def show_table(
+    table: pd.DataFrame, title: str, digits: int = 3, most: int | None = None, right: Sequence[str] = ()
+) -> None:
+    """Write a table to stdout, at most so many rows; numbers and the columns in ``right`` to the right."""
     import pandas as pd
 
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for k, name in enumerate(table.columns):
         # a row's name stays whole where it is short: headings break before it
         whole = k == 0 and table[name].astype(str).str.len().max() <= SHORT
-        right = pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name])
-        justify: Literal["left", "right"] = "right" if right else "left"
+        number = pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name])
+        justify: Literal["left", "right"] = "right" if number or name in right else "left"
         drawn.add_column(escape(_name(name)), justify=justify, overflow="fold", no_wrap=whole)
     for row in table.head(most or len(table)).itertuples(index=False):
         drawn.add_row(*(escape(_cell(value, digits)) for value in row))

@@ -114,7 +114,8 @@ def group(
     if not as_json:
         say_words(f"{cohort!r}")
     running: dict[str, Any] = {"n_resamples": n_resamples, "random_state": seed, "verbose": int(not as_json)}
-    found = explain_group(model, cohort, n_permutations=n_permutations, alpha=alpha, **running)
+    tested: dict[str, Any] = {"n_permutations": n_permutations, "alpha": alpha, "target": counted}
+    found = explain_group(model, cohort, **tested, **running)
     found.to_csv(out)
     found.save(out / "group.npz")
     write_text(out / "summary.txt", found.summary() + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +34,7 @@ from cignn.cli.reading import (
 from cignn.cli.settings import FILE, write_settings
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
     from cignn import Explanations
@@ -179,7 +181,7 @@ def explain(
     write_csv(out / "probabilities.csv", table)
     atlas_of = getattr(fitted, "atlas_", None)
     counts = how_many(table["subject"])
-    group = write_group(explanations, by, atlas_of, out, top, picture, counts)
+    group = write_group(explanations, by, wanted, atlas_of, out, top, picture, counts)
     drawn = (picture, top) if figures else None
     write_subjects(explanations, table, by, edges, atlas_of, out, drawn, quiet=as_json)
     scores = own_scores(table, fitted.classes_, counted)
@@ -189,7 +191,7 @@ def explain(
         say_json(content | {"group_edges": None if group is None else group.head(top)})
         return
     if group is not None:
-        show_group(group, "the predicted class" if wanted is None else str(wanted), counts)
+        show_group(group, explanations, wanted, table["subject"])
     tell_scores(scores, table, counted)
     what = "probabilities, edges and figures" if figures else "probabilities and edges"
     say(f"{what} of {counts}: {out}")
@@ -212,16 +214,23 @@ def with_bases(table: pd.DataFrame, explanations: Explanations) -> pd.DataFrame:
 
 
 def write_group(
-    explanations: Explanations, by: str, atlas: Any, out: Path, top: int, picture: str, counts: str
+    explanations: Explanations,
+    by: str,
+    wanted: Any,
+    atlas: Any,
+    out: Path,
+    top: int,
+    picture: str,
+    counts: str,
 ) -> pd.DataFrame | None:
     """Write the group's edges and figure; None where graphs are not aligned and have no common edges.
 
-    Contributions count towards the class explained of each subject: towards one class those of a mixed group
-    cancel.
+    Contributions count towards the class explained of each subject. Towards one class, ``wanted``, those of
+    a mixed group cancel: they are ranked by the mean of the subjects that are predicted to be of it.
     """
     if not explanations.graphs.aligned:
         return None
-    mean = explanations.mean(turn=False)
+    mean = explanations[shown_subjects(explanations, wanted)].mean(turn=False)
     order = mean.ranking(by)
     table, ends = mean.table(order), tuple(mean.edges[order].T)
     if explanations.predictions is not None:
@@ -235,6 +244,16 @@ def write_group(
     write_csv(out / "group_edges.csv", table)
     draw(mean, None, atlas, counts, top, out / f"group.{picture}")
     return table
+
+
+def shown_subjects(explanations: Explanations, wanted: Any) -> np.ndarray:
+    """(g,) bool: who makes the group: everybody, or those predicted to be of the class that was asked for."""
+    import numpy as np
+
+    if wanted is None or explanations.predictions is None:
+        return np.ones(len(explanations), bool)
+    chosen = np.asarray(explanations.predictions == wanted)
+    return chosen if chosen.any() else ~chosen
 
 
 def write_subjects(
@@ -266,17 +285,28 @@ def write_subjects(
         raise InterruptedWorkError(f"{done} of {counts} are written into {out}.") from None
 
 
-def show_group(group: pd.DataFrame, explained: str, counts: str) -> None:
+def show_group(group: pd.DataFrame, explanations: Explanations, wanted: Any, subjects: pd.Series) -> None:
     """Show the group's top edges: those for and those against the class explained, or by weight."""
-    shown = [name for name in COLUMNS if name in group]
+    chosen = shown_subjects(explanations, wanted)
+    counts = how_many(subjects[chosen]) + ("" if chosen.all() else " predicted so")
     if "contribution" not in group:
+        shown = [name for name in COLUMNS if name in group]
         show_table(group[shown].head(2 * SHOWN), f"top edges of {counts}", digits=2)
         return
-    shown = [name for name in shown if name != "connectivity"]
+    explained = "the predicted class" if wanted is None else f"class {wanted}"
+    shown = [name for name in COLUMNS[:-1] if name in group]
     for role in ("for", "against"):
-        part = group[group["role"] == role]
+        part = group.loc[group["role"] == role, shown].head(SHOWN)
         if len(part):
-            show_table(part[shown].head(SHOWN), f"{role} {explained}, mean of {counts}", digits=2)
+            digits = max(2, 1 - math.floor(math.log10(part["contribution"].abs().max())))
+            ways = {"contribution": f"{{:+.{digits}f}}", "deviation": "{:+.2f}"}
+            signed = {name: part[name].map(way.format) for name, way in ways.items() if name in part}
+            title = f"{role} {explained}, mean of {counts}"
+            show_table(part.assign(**signed), title, digits=2, right=tuple(ways))
+    units = "contributions in log-odds"
+    if explanations.reference is not None:
+        units += f"; deviations in standard deviations of training class {explanations.reference.name}"
+    say(units)
 
 
 def draw(one: Explanation, as_set: Explanations | None, atlas: Any, title: str, top: int, path: Path) -> None:

@@ -17,7 +17,7 @@ FAR = 3.0  # standard deviations beyond which an edge counts no more
 FEWEST = 10  # graphs of a class in either half, below which nothing is sought
 # a direction is used where its size tells the class of graphs it was not made from: ROC-AUC less two standard
 # errors, and above what the signed value tells, which a linear model reads as well
-LEAST_AUC, LEAST_GAIN = 0.55, 0.05
+LEAST_AUC, LEAST_GAIN = 0.55, 0.1
 
 
 class Directions(NamedTuple):

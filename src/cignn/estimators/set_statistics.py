@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from cignn._arrays import subject_halves
 from cignn.estimators.excess_variance import excess_variance
 from cignn.estimators.feeds import CHUNK_CELLS, Data
 from cignn.graphs import GraphSet
@@ -78,15 +79,6 @@ def start_pooled(classifier: EdgeNetwork, training: Data) -> None:
     step = max(1, CHUNK_CELLS // int(training.sizes[0]) ** 2)
     parts = [training.graphs.batch(rows[i : i + step]) for i in range(0, len(rows), step)]
     evidence = np.concatenate([classifier.evidence(part).numpy() for part in parts])
-    found = excess_variance(evidence, codes, halves(training.graphs, rows, codes), classifier.n_pooled)
+    subjects = np.asarray(training.graphs.meta.get("subject", np.arange(len(training.graphs))))[rows]
+    found = excess_variance(evidence, codes, subject_halves(subjects, codes), classifier.n_pooled)
     classifier.start_pooled(*map(torch.as_tensor, found))
-
-
-def halves(graphs: GraphSet, rows: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """(g,) bool, every other subject of each class; the graphs of a subject are in one half."""
-    names = np.asarray(graphs.meta.get("subject", np.arange(len(graphs))))[rows]
-    _, first, of_graph = np.unique(names, return_index=True, return_inverse=True)
-    order = np.lexsort([first, codes[first]])
-    half = np.zeros(len(first), bool)
-    half[order] = np.arange(len(first)) % 2 == 0
-    return half[of_graph]

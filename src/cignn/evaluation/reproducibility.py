@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import sparse, stats
+from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
 from cignn._arrays import upper_triangle
@@ -26,6 +25,7 @@ from cignn.estimators.graph_vectors import connectivity_vector
 from cignn.evaluation.explanation import permuted_labels
 from cignn.evaluation.methods import on_data, with_seed
 from cignn.evaluation.splits import Labels, People, labels_of, sites_of
+from cignn.explainers.maps import covariance_with, regression_coefficients, standardised, t_values
 from cignn.explanations.group_statistics import rank_correlation
 from cignn.explanations.stability import largest, top_count
 from cignn.graphs import GraphSet
@@ -34,7 +34,6 @@ BY = ("halves", "sites")
 REFERENCES = ("t", "coefficients", "haufe")
 DRAWS = 200  # random assignments of sites, of which the most even one is taken
 LEAST = 4  # subjects of a class in each half
-STRENGTH = 1.0  # of L2 regression: C times the number of connections
 
 GroupMap = Callable[[Any, Any, int], np.ndarray]  # estimator, data, seed → (e,) map
 
@@ -323,17 +322,11 @@ def reference_maps(estimator: Any, data: Any) -> dict[str, np.ndarray]:
     graphs = data
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         graphs = clone(Pipeline(estimator.steps[:-1])).fit_transform(data, data.y)
-    vectors = connectivity_vector(graphs, int(graphs.n_nodes[0])).astype(np.float64)
+    vectors = standardised(connectivity_vector(graphs, int(graphs.n_nodes[0])))
     positive = np.asarray(data.y) == np.unique(data.y)[1]
-    spread = vectors.std(0)
-    vectors = np.where(spread > 0, (vectors - vectors.mean(0)) / np.where(spread > 0, spread, 1), 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        t = np.nan_to_num(stats.ttest_ind(vectors[positive], vectors[~positive]).statistic)
-    # in the basis of the graphs: the same regression with as many numbers as graphs
-    variances, basis = np.linalg.eigh(vectors @ vectors.T)
-    kept = variances > 1e-9 * variances[-1]
-    basis, lengths = basis[:, kept], np.sqrt(variances[kept])
-    model = LogisticRegression(C=STRENGTH / vectors.shape[1], max_iter=1000).fit(basis * lengths, positive)
-    coefficients = vectors.T @ (basis @ (model.coef_[0] / lengths))
-    score = vectors @ coefficients
-    return {"t": t, "coefficients": coefficients, "haufe": vectors.T @ (score - score.mean()) / len(score)}
+    coefficients = regression_coefficients(vectors, positive)
+    return {
+        "t": t_values(vectors, positive),
+        "coefficients": coefficients,
+        "haufe": covariance_with(vectors, vectors @ coefficients),
+    }

@@ -281,23 +281,31 @@ class ExplainedGraphs:
 
     def _aligned(self, of_edges: list[np.ndarray], purpose: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Edges (e, 2) that any graph has, their values and where they exist, both (g, e)."""
+        values, present = self._pairs(of_edges, purpose)
+        pairs = np.stack(upper_indices(int(self.graphs.n_nodes[0])), 1)
+        used = present.any(0)
+        return (pairs, values, present) if used.all() else (pairs[used], values[:, used], present[:, used])
+
+    def _pairs(self, of_edges: list[np.ndarray], purpose: str) -> tuple[np.ndarray, np.ndarray]:
+        """Values of all pairs of nodes, row by row, and where there are edges, both (g, n_pairs)."""
         if not self.graphs.aligned:
             raise ValueError(f"{purpose} needs aligned graphs (node i the same in each); these are not.")
         if not len(self):
             raise ValueError(f"{purpose} needs at least one explanation, got none.")
-        n = int(self.graphs.n_nodes[0])
-        rows, columns = upper_indices(n)
-        if (self.graphs.n_edges == len(rows)).all():  # all graphs are complete: nothing to find
-            return np.stack([rows, columns], 1), np.stack(of_edges), np.ones((len(self), len(rows)), bool)
-        number = np.zeros((n, n), np.int64)
-        number[rows, columns] = np.arange(len(rows))
-        values = np.zeros((len(self), len(rows)), np.float32)
-        present = np.zeros((len(self), len(rows)), bool)
+        n_pairs = len(upper_indices(int(self.graphs.n_nodes[0]))[0])
+        if (self.graphs.n_edges == n_pairs).all():  # all graphs are complete: nothing to find
+            return np.stack(of_edges), np.ones((len(self), n_pairs), bool)
+        values = np.zeros((len(self), n_pairs), np.float32)
+        present = np.zeros((len(self), n_pairs), bool)
         for i, of_graph in enumerate(of_edges):
-            at = number[tuple(self.graphs.edges(i).T)]
+            at = self._places(i)
             values[i, at], present[i, at] = of_graph, True
-        used = present.any(0)
-        return np.stack([rows, columns], 1)[used], values[:, used], present[:, used]
+        return values, present
+
+    def _places(self, i: int) -> np.ndarray:
+        """(e,) numbers of one graph's edges among all pairs of nodes, row by row."""
+        source, target = self.graphs.edges(i).T
+        return source * (2 * int(self.graphs.n_nodes[i]) - source - 1) // 2 + target - source - 1
 
     def _mean_of(
         self, matrix: Callable[[int], np.ndarray], edges: np.ndarray, present: np.ndarray

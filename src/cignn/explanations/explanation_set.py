@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 
+from cignn._arrays import subject_halves
 from cignn.explanations import comparisons
 from cignn.explanations.comparisons import NEGLIGIBLE as NEGLIGIBLE
 from cignn.explanations.explained_graphs import ExplainedGraphs
 from cignn.explanations.explanation import Explanation
+from cignn.explanations.pooling import find_pool
 from cignn.graphs.storage import Index
 
 if TYPE_CHECKING:
@@ -139,6 +141,47 @@ class Explanations(ExplainedGraphs):
             own = self._mean_of(self.graphs.edge_matrix, edges, present)
             told["deviations"] = self.reference.deviations(edges, own)
         return self._of(edges, weights.mean(0, dtype=np.float64).astype(np.float32), **told)
+
+    def pooled(self, training: Explanations) -> Self:
+        """Return contributions pooled over edges that go together, sharper than those of single edges.
+
+        In the training graphs of a class some edges may go together: those of a subtype, or a set that only
+        some patients carry. All of them then tell what each of them is, and the contributions of these edges
+        are replaced by what the others make of them (Wiener's filter). What goes together has to do so in
+        both halves of the training graphs, and to exceed what it is in the other classes; if nothing does,
+        the contributions stay as they are. The log-odds stay the same in any case.
+
+        Parameters
+        ----------
+        training : Explanations
+            Explanations of the graphs that the model was trained on, with their labels, by the same model.
+
+        Returns
+        -------
+        Explanations
+            The explanations with pooled contributions.
+        """
+        self._told()
+        two = self.classes is not None and len(self.classes) == 2
+        target = self.classes[-1] if two else self.one_class()  # type: ignore[index]
+        if training.graphs.y is None:
+            raise ValueError("pooled needs the labels of the training graphs, got graphs without y.")
+        if target is None or (not two and training.one_class() != target):
+            raise ValueError(
+                "pooled needs explanations of one class where there are more than two; explain both sets "
+                "with explain(graphs, target=...)."
+            )
+        known, _ = training._pairs(training.towards(target)._told()[0], "pooled")
+        own = np.asarray(training.graphs.y == target)
+        subjects = np.asarray(training.graphs.meta.get("subject", np.arange(len(training))))
+        pool = find_pool(known, own, subject_halves(subjects, own))
+        values, present = self._pairs(self.towards(target)._told()[0], "pooled")
+        if values.shape[1] != known.shape[1]:
+            nodes = [int(ex.graphs.n_nodes[0]) for ex in (self, training)]
+            raise ValueError(f"pooled needs graphs of the same nodes, got {nodes[0]} and {nodes[1]}.")
+        signs = np.where(np.asarray(self.explained == target), 1, -1)
+        found = pool.apply(values, present) * signs[:, None]
+        return self._with(edge_contributions=[row[self._places(i)] for i, row in enumerate(found)])
 
     def by_system(self, by: str = "auto") -> pd.DataFrame:
         """Return what the group's edges within and between systems contribute, or their mean weight.

@@ -10,7 +10,11 @@ import pandas as pd
 if TYPE_CHECKING:
     from cignn.explanations.group import GroupExplanation
 
-READINGS = {"pattern": "what goes along with the decision", "use": "what the decision is made from"}
+READINGS = {
+    "pattern": "what goes along with the decision",
+    "use": "what the decision is made from",
+    "size": "what speaks for the true class, in whatever direction it moves",
+}
 SHOWN = 5  # connections and pairs of systems that are listed
 ALLOWED = 1.0  # expected false ones among connections called stable
 

@@ -24,8 +24,10 @@ COMPONENT = 0.05  # p of a component that counts as larger than chance
 MEANINGS = {
     "pattern": "connections that vary together with the model's score, whether or not it reads them.",
     "use": "connections that the model reads, weighed by what they change.",
+    "size": "connections that help to tell the classes even if they are higher in some and lower in others.",
 }
 AGREEMENT = (("rho", 2), ("common", 1), ("permuted_rho", 2), ("permuted_common", 1))  # columns, digits
+CARRIED = ("roc_auc", "precision_at_k", "own_against_other")
 COLUMNS = ("effect", "contribution", "selection", "bound", "q")  # of the table of connections
 
 
@@ -35,6 +37,7 @@ def group_context(data: ReportData) -> dict[str, object]:
         "group": None if data.group is None else _survey(data, data.group),
         "contributions": data.explanations.edge_contributions is not None,
         "systems": system_matrix(data),
+        "carriers": _carriers(data.carriers),
         "reproducibility": [_agreement(found) for found in data.reproducibility],
         "system_names": _long_names(data),
     }
@@ -64,10 +67,14 @@ def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
         "nuisance": _nuisance(group.nuisance),
         "reading": group.reading,
         "reason": group.reason,
-        "readings": {name: f"{words}: {MEANINGS[name]}" for name, words in READINGS.items()},
-        "first": data.class_name(group.classes[0]),
-        "second": data.class_name(group.classes[1]),
+        "readings": {name: f"{READINGS[name]}: {words}" for name, words in MEANINGS.items()},
+        "towards": towards(data, group),
     }
+
+
+def towards(data: ReportData, group: GroupExplanation) -> str:
+    """What positive values of the map speak for."""
+    return "the true class" if group.reading == "size" else data.class_name(group.classes[1])
 
 
 def _components(table: pd.DataFrame) -> list[dict[str, object]]:
@@ -206,8 +213,7 @@ def _map_matrix(data: ReportData, group: GroupExplanation, names: list[str]) -> 
         a, b = at[str(row.source_system)], at[str(row.target_system)]
         values[a, b] = values[b, a] = row.mean
         stars[a, b] = stars[b, a] = row.Index in found
-    second = data.class_name(group.classes[1])
-    caption = f"Mean of the map between systems, positive where connections speak for {second}"
+    caption = f"Mean of the map between systems, positive where connections speak for {towards(data, group)}"
     note = (
         "★ pairs with larger values than permuted labels give, or shifted to one side as a whole; the others "
         "have no colour."
@@ -286,6 +292,16 @@ def _agreement(found: Reproducibility) -> dict[str, object]:
     ]
     how = "no site in both" if found.by == "sites" else "drawn at random"
     return {"rows": rows, "how": how, "splits": splits, "n_top": found.n_top, "chance": f"{found.chance:.1f}"}
+
+
+def _carriers(table: pd.DataFrame | None) -> list[list[str]] | None:
+    """How well known connections are found, one row per role."""
+    if table is None:
+        return None
+    return [
+        [str(row.Index), str(row.n), *(_digits(row, name, 2) for name in CARRIED)]
+        for row in table.itertuples()
+    ]
 
 
 def _digits(row: object, name: str, digits: int) -> str:

@@ -185,10 +185,12 @@ def _data_context(data: ReportData) -> dict[str, object]:
 
 
 def _explanation_auc(data: ReportData) -> float | None:
-    """Mean ROC-AUC of the edge weights where the true edges are known."""
+    """Mean ROC-AUC of known edges: in those who carry them where that is known, else in all graphs."""
+    if data.carriers is not None:
+        return float(data.carriers["roc_auc"].iloc[0])  # carriers come first
     if data.graphs.edge_truth is None:
         return None
-    areas = explanation_roc_auc(data.explanations)
+    areas = explanation_roc_auc(data.explanations, by="auto")
     return float(np.nanmean(areas)) if np.isfinite(areas).any() else None
 
 

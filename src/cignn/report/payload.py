@@ -7,7 +7,7 @@ import pandas as pd
 
 from cignn.explanations import GroupExplanation
 from cignn.report.evidence import evidence, pair_sums
-from cignn.report.group import group_payload, survey_payload
+from cignn.report.group import group_payload, survey_payload, towards
 from cignn.report.performance import calibration_bins
 from cignn.report.records import Edges, Records, alike, packed
 from cignn.report.report_data import ReportData
@@ -49,8 +49,8 @@ def payload_of(data: ReportData, edges: Edges | None, kept: Records) -> dict[str
 
 
 def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
-    words = {"alpha": float(group.alpha), "second": data.class_name(group.classes[1])}
-    return survey_payload(group) | words
+    words = {"towards": towards(data, group), "second": data.class_name(group.classes[1])}
+    return survey_payload(group) | words | {"alpha": float(group.alpha)}
 
 
 def _nodes(data: ReportData, known: list[str]) -> dict[str, object]:

@@ -18,6 +18,7 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.exclusions import exclusion_lines
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.evaluation.carriers import subject_score_table, subject_scores
 from cignn.evaluation.classification import positive_class
 from cignn.evaluation.probes import Audit
 from cignn.evaluation.removal import Removal, removal
@@ -80,6 +81,9 @@ class ReportData:
         and says that nothing is known about how sure they are.
     reproducibility : sequence of Reproducibility, default=()
         How well maps of disjoint subjects agree, from `reproducibility`.
+    carriers : DataFrame, default=None
+        How well known connections are found in those who carry them and in others, from
+        `subject_score_table`.
 
     Examples
     --------
@@ -114,6 +118,7 @@ class ReportData:
     title: str = "Connections behind the decisions"
     group: GroupExplanation | None = None
     reproducibility: Sequence[Reproducibility] = ()
+    carriers: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         g, k = len(self.explanations), len(self.classes)
@@ -348,6 +353,7 @@ def report_of(
         facts=_facts(classifier, digest),
         group=group,
         reproducibility=reproducibility,
+        carriers=_carriers(explanations, cohort, held_out),
         **more,
     )
 
@@ -387,6 +393,20 @@ def _without_edges(
 
 
 # ----------------------------------------------------------------------- helpers
+
+
+def _carriers(
+    explanations: Explanations, cohort: Cohort | None, held_out: np.ndarray | None
+) -> pd.DataFrame | None:
+    """Scores of known connections by role, of the subjects not trained on where carriers are among them."""
+    if cohort is None or cohort.carries is None or cohort.y is None or not explanations.graphs.aligned:
+        return None
+    carrying = (cohort.carries != 0).any(1)
+    chosen = np.ones(len(cohort), bool) if held_out is None else np.asarray(held_out, bool)
+    chosen = chosen if (chosen & carrying).any() else np.ones(len(cohort), bool)
+    if not carrying.any() or len(np.unique(cohort.y[carrying])) > 1:
+        return None
+    return subject_score_table(subject_scores(explanations[chosen], cohort[chosen]))
 
 
 def _as_graphs(

@@ -166,8 +166,8 @@ const number = (value, digits = 2) => {
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 };
 const signed = (value, digits = 2) => (Number(value.toFixed(digits)) > 0 ? `+${number(value, digits)}` : number(value, digits));
-// Digits that leave three significant ones in the largest value of a list.
-const digitsOf = (largest) => (largest > 0 ? Math.min(6, Math.max(2, 2 - Math.floor(Math.log10(largest)))) : 2);
+// Digits that leave two significant ones in the largest value of a list.
+const digitsOf = (largest) => (largest > 0 ? Math.min(6, Math.max(2, 1 - Math.floor(Math.log10(largest)))) : 2);
 const largestOf = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 const share = (value) => `${(100 * Math.min(1, Math.max(0, value))).toFixed(1)}%`;
 const key = (style, words) => element("span", {}, element("span", { class: `key ${style}` }), words);
