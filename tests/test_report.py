@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
 from cignn import Explanations, GraphSet
 from cignn.datasets import make_ba2motifs
@@ -212,3 +213,18 @@ def test_an_atlas_does_not_give_two_nodes_of_one_name_the_same_place() -> None:
         regions(twice, atlas, "safe")
     once = Explanation(np.array([[0, 1]]), np.array([0.5]), 2, ["vermis", "insula"])
     np.testing.assert_array_equal(regions(once, atlas, "safe").coordinates, np.eye(3)[[2, 0]])
+
+
+def test_contributions_of_a_graph_have_two_colours_and_dashes() -> None:
+    edges, values = np.array([[0, 1], [1, 2], [0, 2]]), np.array([0.5, -2.0, 1.0])
+    told = {"edge_contributions": values, "base": 0.0, "explained": 1}
+    triangle = Explanation(edges, np.array([0.9, 0.1, 0.5]), 3, **told)
+    ax = draw_graph(triangle, ax=Figure().subplots(), by="contribution")
+    (lines,) = [c for c in ax.collections if c.get_label() == "edges"]
+    assert [pattern[1] is not None for pattern in lines.get_linestyles()] == [False, False, True]
+    reds, blues = lines.get_colors()[:, 0], lines.get_colors()[:, 2]
+    assert (reds[:2] > blues[:2]).all() and reds[2] < blues[2]
+    graphs = GraphSet.from_arrays([1 - np.eye(3)])
+    one = Explanations(graphs, [np.ones(3)], np.array([1]), edge_contributions=[values], base=[0.0])
+    words = [text.get_text() for text in draw_graphs(one, by="auto", width=3).legends[0].get_texts()]
+    assert words == ["speaks for the class", "speaks against it"]

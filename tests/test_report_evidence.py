@@ -284,7 +284,7 @@ def test_a_subjects_page_leads_with_what_speaks_for_and_against(page: Page, repo
 def test_only_what_survives_is_drawn_until_all_is_asked_for(page: Page, report: Path) -> None:  # noqa: F811
     page.open(report)
     assert page.drawn() == 3
-    assert page.column("#edge-table", 2)[:4] == ["★ yes"] * 3 + ["no"]
+    assert page.column("#edge-table", 2)[:4] == ["★"] * 3 + ["–"]
     assert page.texts("#group-viewer .legend > span")[-1] == "does not survive"
     labels = "[...document.querySelectorAll('#group-viewer label')]"
     before = page.pixels("#group-viewer")

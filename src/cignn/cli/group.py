@@ -97,7 +97,7 @@ def group(
     from cignn.evaluation import positive_class
     from cignn.evaluation import reproducibility as compare_halves
     from cignn.evaluation.splits import labels_of
-    from cignn.explainers import explain_group  # type: ignore[attr-defined,unused-ignore]
+    from cignn.explainers import explain_group
 
     check_folder(out)
     check_kind(connectivity, fisher)

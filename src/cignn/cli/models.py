@@ -156,7 +156,7 @@ def explained(
         if hasattr(classifier, "explain"):
             with working("explaining", not quiet):
                 return classifier.explain(graphs, **({} if target is None else {"target": target}))
-        explainer = "gnn-explainer"
+        explainer = "gnn-explainer" if target is None else "contributions"
     if explainer not in EXPLAINERS:
         hint = meant(explainer, EXPLAINERS)
         raise typer.BadParameter(f"there is no explainer '{explainer}'; {hint}", param_hint="'--explainer'")

@@ -242,7 +242,7 @@ def write_group(
         for name, part in parts.items():
             table[f"weight_predicted_{name}"] = part.weights[ends]  # by number: names may repeat
     write_csv(out / "group_edges.csv", table)
-    draw(mean, None, atlas, counts, top, out / f"group.{picture}")
+    draw(mean, None, atlas, counts, top, out / f"group.{picture}", by)
     return table
 
 
@@ -278,7 +278,7 @@ def write_subjects(
             if drawn is not None:
                 picture, top = drawn
                 place = path.with_name(f"{names[i]}.{picture}")
-                draw(one, explanations[[i]], atlas, title_of(table, i), top, place)
+                draw(one, explanations[[i]], atlas, title_of(table, i), top, place, by)
             done += 1
     except KeyboardInterrupt:
         counts = how_many(table["subject"])
@@ -309,7 +309,15 @@ def show_group(group: pd.DataFrame, explanations: Explanations, wanted: Any, sub
     say(units)
 
 
-def draw(one: Explanation, as_set: Explanations | None, atlas: Any, title: str, top: int, path: Path) -> None:
+def draw(
+    one: Explanation,
+    as_set: Explanations | None,
+    atlas: Any,
+    title: str,
+    top: int,
+    path: Path,
+    by: str,
+) -> None:
     """Draw an explanation on the brain where places are known, as a ring without, as a graph if small."""
     from cignn import report
     from cignn.datasets import aal116
@@ -317,17 +325,19 @@ def draw(one: Explanation, as_set: Explanations | None, atlas: Any, title: str, 
     names = [] if one.node_names is None else list(one.node_names)
     placed = atlas is not None and atlas.coordinates is not None
     if placed or names == aal116().names:
-        report.draw_connectome(one, atlas if placed else None, top=top, title=title, path=path)
+        report.draw_connectome(one, atlas if placed else None, by=by, top=top, title=title, path=path)
     elif as_set is not None and not as_set.graphs.aligned:
         report.draw_graphs(as_set, [title], 1, width=report.COLUMN, path=path)
     else:
-        report.draw_connectogram(one, top=top, title=title, path=path)
+        report.draw_connectogram(one, by=by, top=top, title=title, path=path)
 
 
 def title_of(table: pd.DataFrame, i: int) -> str:
     """Name a subject with the class predicted and its probability."""
     row = table.iloc[i]
-    return f"{row['subject']}: {row['predicted']} ({row['p_' + str(row['predicted'])]:.0%})"
+    title = f"{row['subject']}: {row['predicted']} ({row['p_' + str(row['predicted'])]:.0%})"
+    other = "explained" in row and row["explained"] != row["predicted"]
+    return f"{title}, for and against {row['explained']}" if other else title
 
 
 def file_names(subjects: list[str]) -> list[str]:

@@ -305,7 +305,7 @@ def _by_group(n_resamples: int) -> GroupMap:
     """Return the function that makes the map of a group explanation."""
 
     def explained(estimator: Any, data: Any, seed: int) -> np.ndarray:
-        from cignn.explainers import explain_group  # type: ignore[attr-defined,unused-ignore]
+        from cignn.explainers import explain_group
 
         return upper_triangle(explain_group(estimator, data, n_resamples=n_resamples, random_state=seed).map)
 

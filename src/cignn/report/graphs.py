@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from cignn.explanations import Explanation, Explanations
-from cignn.report.style import PAGE, house_style, new_figure, save
+from cignn.report.selection import values_of
+from cignn.report.style import NEGATIVE, PAGE, POSITIVE, difference_colours, house_style, new_figure, save
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -50,8 +51,13 @@ def layout(edges: np.ndarray, n_nodes: int) -> np.ndarray:
     return position - position.mean(0)
 
 
-def draw_graph(explanation: Explanation, truth: np.ndarray | None = None, ax: Axes | None = None) -> Axes:
+def draw_graph(
+    explanation: Explanation, truth: np.ndarray | None = None, ax: Axes | None = None, by: str = "weight"
+) -> Axes:
     """Draw one graph, with thicker and more orange edges for larger weights.
+
+    Contributions are orange and solid where they speak for the class explained, purple and dashed where they
+    speak against it.
 
     Parameters
     ----------
@@ -61,6 +67,8 @@ def draw_graph(explanation: Explanation, truth: np.ndarray | None = None, ax: Ax
         Edges known to cause the class, drawn as a blue band underneath.
     ax : matplotlib.axes.Axes, default=None
         Where to draw. By default pyplot's current axes.
+    by : {"weight", "contribution", "auto"}, default="weight"
+        What is drawn. "auto" is the contributions where there are any.
 
     Returns
     -------
@@ -83,8 +91,9 @@ def draw_graph(explanation: Explanation, truth: np.ndarray | None = None, ax: Ax
 
     ax = plt.gca() if ax is None else ax
     position = layout(explanation.edges, explanation.n_nodes)
-    order = np.argsort(explanation.edge_weights, kind="stable")  # the top edge above the others
-    edges, weights = explanation.edges[order], explanation.edge_weights[order]
+    shown = values_of(explanation, by)
+    order = np.argsort(np.abs(shown.edges.edge_weights), kind="stable")  # the top edge above the others
+    edges, values = explanation.edges[order], shown.edges.edge_weights[order]
     if truth is not None:
         true_edges = edges[np.asarray(truth, bool)[edges[:, 0], edges[:, 1]]]
         band = LineCollection(
@@ -94,8 +103,16 @@ def draw_graph(explanation: Explanation, truth: np.ndarray | None = None, ax: Ax
         band.set_label("truth")
         ax.add_collection(band)
     colours = LinearSegmentedColormap.from_list("causal", [QUIET_COLOUR, EDGE_COLOUR])
+    shades, sizes = colours(values), values
+    if shown.signed:
+        part = values / (np.abs(values).max(initial=0) or 1)
+        shades, sizes = difference_colours()(0.5 + part / 2), np.abs(part)
     lines = LineCollection(
-        list(position[edges]), colors=colours(weights), linewidths=0.7 + 3.3 * weights, zorder=2
+        list(position[edges]),
+        colors=shades,
+        linewidths=0.7 + 3.3 * sizes,
+        linestyles=[(0, (2.5, 1.2)) if value < 0 else "-" for value in values],
+        zorder=2,
     )
     lines.set_label("edges")
     ax.add_collection(lines)
@@ -113,6 +130,7 @@ def draw_graphs(
     titles: Sequence[str] | None = None,
     columns: int = 3,
     *,
+    by: str = "weight",
     width: float = 8.7,
     path: str | Path | None = None,
 ) -> Figure:
@@ -126,6 +144,8 @@ def draw_graphs(
         One title per graph.
     columns : int, default=3
         Graphs in a row.
+    by : {"weight", "contribution", "auto"}, default="weight"
+        What is drawn, see `draw_graph`.
     width : float, default=8.7
         Width of the figure in inches.
     path : str or Path, default=None
@@ -161,13 +181,18 @@ def draw_graphs(
         for ax in axes.flat:
             ax.axis("off")
         for i, (ex, ax) in enumerate(zip(explanations, axes.flat, strict=False)):
-            draw_graph(ex, explanations.graphs[i].edge_truth, ax)
+            draw_graph(ex, explanations.graphs[i].edge_truth, ax, by)
             if titles is not None:
                 ax.set_title(titles[i])
         handles = [
             Line2D([], [], color=EDGE_COLOUR, lw=4, label="causal edge (weight near 1)"),
             Line2D([], [], color=QUIET_COLOUR, lw=1, label="other edge (weight near 0)"),
         ]
+        if explanations[0].ranked_by(by) == "contribution":
+            handles = [
+                Line2D([], [], color=POSITIVE, lw=4, label="speaks for the class"),
+                Line2D([], [], color=NEGATIVE, lw=4, ls="--", label="speaks against it"),
+            ]
         if explanations.graphs.edge_truth is not None:
             handles.append(Line2D([], [], color=TRUTH_COLOUR, lw=9, alpha=0.55, label="true motif"))
         figure.legend(handles=handles, loc="outside lower center", ncol=3 if width > 5 else 1, fontsize=8)

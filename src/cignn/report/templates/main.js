@@ -51,7 +51,7 @@ function surveyColumns() {
   const { columns, value, direction, selected: found, second, alpha } = SURVEY;
   const largest = largestOf(value);
   const out = [
-    { label: "survives", value: (e) => (found[e] ? "★ yes" : "no"), note: `q of at most ${alpha}` },
+    { label: "survives", value: (e) => (found[e] ? "★" : "–"), note: `q of at most ${alpha}` },
     { label: "value", first: true, numeric: true, size: true, value: (e) => value[e], cell: (e) => (found[e] ? signedBar(value[e], largest) : signed(value[e], digitsOf(largest))), note: `on the map that ranks the connections, positive where they speak for ${SURVEY.towards}; sorted by size` },
     { label: "direction", value: (e) => ["lower", "–", "higher"][direction[e] + 1], note: `in ${second}` },
   ];
