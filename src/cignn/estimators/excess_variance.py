@@ -15,8 +15,8 @@ SCREENED = 128  # edges among which directions are sought: those whose variances
 SHRINKAGE = 3.0  # added to the variance of every edge, whose own is about 1
 FAR = 3.0  # standard deviations beyond which an edge counts no more
 FEWEST = 10  # graphs of a class in either half, below which nothing is sought
-# a direction is used where its size tells the classes of graphs it was not made from: by an area under the ROC
-# curve that exceeds chance by more than its error, and clearly that of a linear discriminant of the same graphs
+# a direction is used where its size tells the classes of graphs it was not made from: by an area under the
+# ROC curve that exceeds chance by more than its error, and clearly that of a linear discriminant
 LEAST_AREA, LEAST_GAIN = 0.55, 0.1
 
 
@@ -48,15 +48,16 @@ class _Candidates(NamedTuple):
         return self.vectors @ z[:, self.edges].T
 
 
-def excess_variance(evidence: np.ndarray, codes: np.ndarray, halves: np.ndarray, k: int) -> Directions:
+def excess_variance(
+    evidence: np.ndarray, codes: np.ndarray, n_classes: int, halves: np.ndarray, k: int
+) -> Directions:
     """Find up to k directions that tell classes apart by the size of the projection, whatever its sign.
 
     They are made from all graphs, but only where those made from either half of the graphs tell the classes
-    of the other half. What is not used is 0.
+    of the other half, and more than a linear model does. What is not used is 0.
 
     evidence : (g, n_pairs), deviations of edges; codes : (g,), class numbers; halves : (g,), bool.
     """
-    n_classes = int(codes.max()) + 1
     used = Directions(np.zeros((k, evidence.shape[1])), np.zeros((n_classes, k)), np.zeros(k))
     fewest = min(np.bincount(codes[half], minlength=n_classes).min() for half in (halves, ~halves))
     if fewest < FEWEST:
