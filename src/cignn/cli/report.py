@@ -201,7 +201,7 @@ def _group(
         return GroupExplanation.load(file)
     if not resamples:
         return None
-    from cignn.explainers import explain_group  # type: ignore[attr-defined,unused-ignore]
+    from cignn.explainers import explain_group
 
     known = None if cohort.y is None else pd.Series(cohort.y).isin(fitted.classes_.tolist()).to_numpy()
     if known is None or not known.any():
