@@ -116,12 +116,16 @@ def survey_payload(group: GroupExplanation) -> dict[str, object]:
     """The table of connections as columns of numbers, by pair of nodes."""
     ends = upper_indices(len(group.map))
     sign = np.select([group.matrix("direction")[ends] == word for word in ("higher", "lower")], [1, -1], 0)
+    readings = {"pattern": group.pattern[ends], "use": group.use[ends]}
+    others = {name: map_ for name, map_ in readings.items() if not np.allclose(map_, group.map[ends])}
+    columns = {name: group.matrix(name)[ends].astype(float) for name in COLUMNS} | others
     return {
         "pairs": packed(np.stack(ends, 1), "<u2"),
         "selected": packed(group.matrix("selected")[ends], "u1"),
         "direction": packed(sign, "i1"),
         "value": packed(group.map[ends], "<f4"),
-        "columns": {name: packed(group.matrix(name)[ends].astype(float), "<f4") for name in COLUMNS},
+        "columns": {name: packed(values, "<f4") for name, values in columns.items()},
+        "others": list(others),
     }
 
 

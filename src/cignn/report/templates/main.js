@@ -61,6 +61,7 @@ function surveyColumns() {
     ["selection", 2, "share of half-samples in which the connection is among the largest", false],
     ["bound", 1, "bound on the expected number of false selections at this share", false],
     ["q", 3, "expected share of false ones among connections as large, against permuted labels", false],
+    ...SURVEY.others.map((name) => [name, digitsOf(largestOf(columns[name])), "the other reading of the model, which does not rank the connections", true]),
   ];
   for (const [label, digits, note, size] of more) {
     if (columns[label].some(Number.isFinite)) out.push({ label, numeric: true, digits, size, value: (e) => columns[label][e], note });
