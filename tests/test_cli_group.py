@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import cignn.evaluation
 import cignn.explainers
 from cignn import GroupExplanation, load_cohort
 from commands import write_studies
@@ -45,7 +47,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
             systems=data.atlas.systems,
         )
 
-    monkeypatch.setattr(cignn.explainers, "explain_group", explain, raising=False)
+    monkeypatch.setattr(cignn.explainers, "explain_group", explain)
+    monkeypatch.setattr(sys.modules["cignn.evaluation.reproducibility"], "explain_group", explain)
     return calls
 
 
