@@ -30,7 +30,7 @@ HELP = {
     "value": "on the map that ranks the connections.",
     "direction": "whether the connection is higher or lower in {}.",
     "effect": "standardised mean difference, {} minus the other class.",
-    "contribution": "mean contribution to the log-odds.",
+    "contribution": "mean contribution to the true class, in log-odds, in subjects not trained on.",
     "selection": "share of half-samples in which the connection is among the largest.",
     "bound": "largest number of false selections to expect at this share.",
     "q": "expected share of false ones among connections as large, against permuted labels.",

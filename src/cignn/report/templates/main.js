@@ -57,7 +57,7 @@ function surveyColumns() {
   ];
   const more = [
     ["effect", 2, `standardised mean difference, ${second} minus the other class`, true],
-    ["contribution", digitsOf(largestOf(columns.contribution.filter(Number.isFinite))), "mean contribution to the log-odds", true],
+    ["contribution", digitsOf(largestOf(columns.contribution.filter(Number.isFinite))), "mean contribution to the true class, in log-odds, in subjects not trained on", true],
     ["selection", 2, "share of half-samples in which the connection is among the largest", false],
     ["bound", 1, "bound on the expected number of false selections at this share", false],
     ["q", 3, "expected share of false ones among connections as large, against permuted labels", false],
