@@ -125,7 +125,7 @@ def group(
     compared: dict[str, Reproducibility] = {}
     try:
         for by in ways:
-            compared[by] = compare_halves(model, cohort, by, n_splits=splits, **running)
+            compared[by] = compare_halves(model, cohort, by, n_splits=splits, options=tested, **running)
             write_csv(out / f"reproducibility_{by}.csv", compared[by].table)
             if not as_json:
                 say_lines(f"\n{compared[by].summary()}")
