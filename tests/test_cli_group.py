@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import cignn.evaluation
 import cignn.explainers
 from cignn import GroupExplanation, load_cohort
 from commands import write_studies
@@ -45,7 +47,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
             systems=data.atlas.systems,
         )
 
-    monkeypatch.setattr(cignn.explainers, "explain_group", explain, raising=False)
+    monkeypatch.setattr(cignn.explainers, "explain_group", explain)
+    monkeypatch.setattr(sys.modules["cignn.evaluation.reproducibility"], "explain_group", explain)
     return calls
 
 
@@ -105,3 +108,13 @@ def test_a_report_shows_what_survives_and_keeps_it(call, here, asked) -> None:
     assert result.code == 2 and "has no use beside --group" in result.words
     result = call("report", "model", "--group", "my_study", "--no-audit")
     assert result.code == 2 and "my_study is not a folder written by cignn group" in result.words
+
+
+@pytest.mark.medium
+def test_group_explains_a_linear_model_from_end_to_end(call, here) -> None:
+    words = "group my_study --method linear-svm --set C=0.01 --n-resamples 4 --n-permutations 3 --json"
+    told = json.loads(call(*words.split()).out)
+    assert told["classes"] == ["control", "patient"] and told["n_subjects"] == 36
+    assert told["reading"] in ("use", "pattern", "size") and told["reason"]
+    turned = json.loads(call(*words.split(), "--positive", "control").out)
+    assert turned["classes"] == ["patient", "control"]

@@ -28,7 +28,7 @@ def evidence(seed, n=240, edges=60, size=2.0, planted=8, kind="either"):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_set_that_moves_as_one_is_found(seed):
     z, codes, half = evidence(seed)
-    found = excess_variance(z, codes, half, 4)
+    found = excess_variance(z, codes, 2, half, 4)
     assert (found.weights[1] > 0).tolist() == [True, False, False, False], "one set, one direction"
     assert not found.weights[0].any() and not found.vectors[1:].any() and not found.offsets[1:].any()
     size = np.abs(found.vectors[0])
@@ -39,7 +39,7 @@ def test_a_set_that_moves_as_one_is_found(seed):
 
 def test_the_class_that_varies_less_has_the_negative_weight():
     z, codes, half = evidence(0)
-    found = excess_variance(z, 1 - codes, half, 2)
+    found = excess_variance(z, 1 - codes, 2, half, 2)
     assert found.weights[1, 0] < 0 and not found.weights[:, 1].any()
 
 
@@ -49,7 +49,7 @@ def test_what_a_linear_model_reads_as_well_is_left_to_it(kind):
         z, codes, half = evidence(
             seed, 30 if kind == "few graphs" else 240, size=float(kind != "nothing"), kind=kind
         )
-        found = excess_variance(z, codes, half, 4)
+        found = excess_variance(z, codes, 2, half, 4)
         assert not any(part.any() for part in found)
 
 
@@ -59,15 +59,20 @@ def test_each_of_several_classes_has_its_own_direction():
     z, sides = rng.normal(size=(360, 40)), rng.choice([-2, 2], 360)
     z[:, :6] += (sides * (codes == 0))[:, None]
     z[:, 6:12] += (sides * (codes == 2))[:, None]
-    found = excess_variance(z, codes, np.arange(360) % 2 == 0, 4)
+    found = excess_variance(z, codes, 3, np.arange(360) % 2 == 0, 4)
     for label, edges in ((0, slice(0, 6)), (2, slice(6, 12))):
         (own,) = np.flatnonzero(found.weights[label] > 0)
         assert set(np.argsort(-np.abs(found.vectors[own]))[:6]) == set(range(40)[edges])
 
 
+def test_a_class_without_graphs_is_not_sought():
+    z, codes, half = evidence(0)
+    assert not excess_variance(z, codes, 3, half, 4).weights.any()
+
+
 def test_fewer_edges_than_directions():
     z, codes, half = evidence(0, edges=2, planted=2, size=5.0)
-    assert excess_variance(z, codes, half, 4).vectors.shape == (4, 2)
+    assert excess_variance(z, codes, 2, half, 4).vectors.shape == (4, 2)
 
 
 def test_scans_of_a_subject_are_in_one_half():

@@ -78,6 +78,14 @@ def test_summary_says_plainly_that_nothing_survives():
     assert "not tested, because no labels were permuted" in untested.summary()
 
 
+def test_a_map_without_signs_says_nothing_about_the_direction_of_systems():
+    random = np.random.default_rng(0)
+    within = np.equal.outer(SYSTEMS, SYSTEMS)[np.triu_indices(N, 1)]
+    values, halves, null = (np.abs(random.normal(size=size)) for size in (E, (4, E), (40, E)))
+    group = GroupExplanation.from_maps(values + 3 * within, halves, null, systems=SYSTEMS)
+    assert (group.systems["shift_q"] <= 0.1).any() and "Systems higher" not in group.summary()
+
+
 def test_resembling_a_nuisance_is_a_warning():
     group = make_group()
     group = make_group(nuisances={"motion": -upper_triangle(group.map)})

@@ -177,11 +177,12 @@ def test_enrichment_is_the_mean_of_each_pair_of_systems_against_the_null():
     first = table.iloc[0]
     assert (first["source_system"], first["target_system"], first["n"]) == ("visual", "visual", inside.sum())
     assert first["mean"] == pytest.approx(values[inside].mean())
-    sizes = np.abs(null[:, inside]).mean(1)
-    assert first["enrichment"] == pytest.approx(
-        (np.abs(values[inside]).mean() - sizes.mean()) / sizes.std(ddof=1)
-    )
-    assert first["p"] == (1 + (sizes >= np.abs(values[inside]).mean()).sum()) / 200
+    sizes = np.abs(null[:, inside]).mean(1) / np.abs(null).mean(1)
+    own = np.abs(values[inside]).mean() / np.abs(values).mean()
+    assert first["enrichment"] == pytest.approx((own - sizes.mean()) / sizes.std(ddof=1))
+    assert first["p"] == (1 + (sizes >= own).sum()) / 200
+    # a map that is larger everywhere is not enriched anywhere
+    assert_allclose(enrichment(10 * values, systems, null)["p"], table["p"])
     assert first["shift"] < -3 and first["shift_p"] <= 0.01
     assert table["n"].sum() == 105 and len(table) == 6
     assert_allclose(np.sort(stats.false_discovery_control(table["p"])), np.sort(table["q"]))

@@ -284,7 +284,7 @@ def test_a_subjects_page_leads_with_what_speaks_for_and_against(page: Page, repo
 def test_only_what_survives_is_drawn_until_all_is_asked_for(page: Page, report: Path) -> None:  # noqa: F811
     page.open(report)
     assert page.drawn() == 3
-    assert page.column("#edge-table", 2)[:4] == ["★ yes"] * 3 + ["no"]
+    assert page.column("#edge-table", 2)[:4] == ["★"] * 3 + ["–"]
     assert page.texts("#group-viewer .legend > span")[-1] == "does not survive"
     labels = "[...document.querySelectorAll('#group-viewer label')]"
     before = page.pixels("#group-viewer")
@@ -309,6 +309,74 @@ def test_a_map_of_which_nothing_survives_has_no_colours(page: Page, tmp_path: Pa
     return n"""
     assert page.js(coloured) == 0
     assert not any("★" in text for text in page.column("#edge-table", 2))
+
+
+@needs_browser
+def test_the_other_reading_is_a_column_of_its_own(page: Page, tmp_path: Path) -> None:  # noqa: F811
+    use = np.linspace(-1, 1, 190)
+    path = write_report(tmp_path / "both.html", contributing(group=surveyed(use=use)))
+    page.open(path)
+    heads = page.texts("#edge-table thead th")
+    assert heads[heads.index("q") + 1 :][:2] == ["use", "systems"]
+    assert "pattern" not in heads
+
+
+@needs_browser
+def test_deviations_in_tangent_space_are_those_of_the_models_own_values(
+    page: Page,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    data = contributing()
+    shown = data.explanations.with_connectivity(np.full((N, 20, 20), 0.25))
+    path = write_report(tmp_path / "tangent.html", replace(data, explanations=shown))
+    page.open(path, "#subject-3")
+    top = data.explanations[3].top_edges(3)
+    far = [float(text.replace("−", "-")) for text in page.column("#one-table", 4)[:3]]
+    np.testing.assert_allclose(far, top["deviation"], atol=0.08)
+    assert page.column("#one-table", 7)[:3] == ["0.25"] * 3
+
+
+@needs_browser
+def test_more_than_two_classes_have_for_and_against_too(page: Page, tmp_path: Path) -> None:  # noqa: F811
+    page.complaints()
+    data = contributing()
+    told = {"edge_contributions": data.explanations.edge_contributions, "base": data.explanations.base}
+    kinds = np.arange(N) % 3
+    weights = data.explanations.edge_weights
+    explanations = Explanations(data.graphs, weights, kinds, classes=np.arange(3), **told)
+    probabilities = np.full((N, 3), 0.2)
+    probabilities[np.arange(N), kinds] = 0.6
+    three = ReportData(explanations, np.arange(3), probabilities, class_names={2: "third"})
+    page.open(write_report(tmp_path / "three.html", three))
+    assert page.texts("#group-set option") == [
+        "explained as 0 (7)",
+        "explained as 1 (7)",
+        "explained as third (6)",
+    ]
+    page.open(tmp_path / "three.html", "#subject-2")
+    assert page.text("#evidence h4") == "For third"
+    assert "do not add up" in page.text("#evidence .notice"), "these probabilities are made up"
+    assert page.complaints() == []
+
+
+@needs_browser
+def test_a_thousand_subjects_with_contributions_stay_below_30_mb(page: Page, tmp_path: Path) -> None:  # noqa: F811
+    small = contributing(116)
+    index = np.arange(1000) % N
+    rng = np.random.default_rng(0)
+    other = small.explanations[index]
+    weights = [np.clip(own + rng.normal(0, 0.1, len(own)), 0, 1) for own in other.edge_weights]
+    many = replace(
+        small,
+        explanations=other._with(edge_weights=weights),
+        probabilities=small.probabilities[index],
+        removal=None,
+    )
+    path = write_report(tmp_path / "large.html", many)
+    assert path.stat().st_size < 30e6
+    page.open(path, "#subject-999")
+    assert page.drawn("#one-view") == 60
+    assert page.text("#one-table .count").endswith("of 6670"), "all edges are there"
 
 
 @needs_browser

@@ -153,3 +153,12 @@ def test_what_cannot_be_halved_is_refused():
         reproducibility(lasso, ragged)
     with pytest.raises(ValueError, match="needs two classes, got 3"):
         reproducibility(lasso, cohort_of(30).with_y(np.arange(30) % 3))
+
+
+@pytest.mark.medium
+def test_group_explanations_are_compared_by_default():
+    cohort = cohort_of(60, effect=0.6, n_rois=10, n_edges=5)
+    svm, quick = make_estimator("linear-svm", C=0.01), {"n_permutations": 2}
+    found = reproducibility(svm, cohort, n_splits=1, n_permutations=1, n_resamples=4, options=quick)
+    assert found.table["labels"].tolist() == ["true"] * 4 + ["permuted"] * 4
+    assert found.means["rho"].between(-1, 1).all() and found.n_connections == 45

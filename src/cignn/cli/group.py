@@ -97,7 +97,7 @@ def group(
     from cignn.evaluation import positive_class
     from cignn.evaluation import reproducibility as compare_halves
     from cignn.evaluation.splits import labels_of
-    from cignn.explainers import explain_group  # type: ignore[attr-defined,unused-ignore]
+    from cignn.explainers import explain_group
 
     check_folder(out)
     check_kind(connectivity, fisher)
@@ -125,7 +125,7 @@ def group(
     compared: dict[str, Reproducibility] = {}
     try:
         for by in ways:
-            compared[by] = compare_halves(model, cohort, by, n_splits=splits, **running)
+            compared[by] = compare_halves(model, cohort, by, n_splits=splits, options=tested, **running)
             write_csv(out / f"reproducibility_{by}.csv", compared[by].table)
             if not as_json:
                 say_lines(f"\n{compared[by].summary()}")

@@ -142,7 +142,7 @@ def report(
         seen = fitted.trained_on(cohort)
         if isinstance(cohort, Cohort):
             cohort = fitted.with_rois(cohort)
-        explained_group = _group(group, resamples, fitted, cohort, out, seed, as_json)
+        explained_group = _group(group, resamples, fitted, cohort, counted, out, seed, as_json)
         with working("looking for leaks", not as_json):
             findings = _audited(cohort, names) if audit and isinstance(cohort, Cohort) else None
         content = report_of(
@@ -185,6 +185,7 @@ def _group(
     resamples: int,
     fitted: Any,
     cohort: Cohort | GraphSet,
+    target: Any,
     out: Path,
     seed: int,
     quiet: bool,
@@ -201,13 +202,13 @@ def _group(
         return GroupExplanation.load(file)
     if not resamples:
         return None
-    from cignn.explainers import explain_group  # type: ignore[attr-defined,unused-ignore]
+    from cignn.explainers import explain_group
 
     known = None if cohort.y is None else pd.Series(cohort.y).isin(fitted.classes_.tolist()).to_numpy()
     if known is None or not known.any():
         raise ValueError("--resamples needs labelled subjects, got none.")
     running: dict[str, Any] = {"n_resamples": resamples, "random_state": seed, "verbose": int(not quiet)}
-    found = explain_group(fitted, cohort if known.all() else cohort[known], **running)
+    found = explain_group(fitted, cohort if known.all() else cohort[known], target=target, **running)
     found.save(out.with_suffix(".group.npz"))
     return found
 

@@ -94,7 +94,8 @@ class CIGNNSettings(Mapping[str, Any]):
     n_pooled : int, default=0 (connectome: 4)
         Number of weighted sums over edges that vary more in one class than in the others; the classifier
         reads how large each is, whether the edges move up or down. A sum is used only if it tells the classes
-        of training graphs that it was not made from; for the readout "edges".
+        of training graphs that it was not made from, and clearly better than a linear model; for the readout
+        "edges".
     generative_epochs : int, default=0 (paper: 150)
         Number of epochs E_GC of the first stage, which trains the autoencoder only; they count in ``epochs``.
     train_encoder : bool, default=True (paper: False)

@@ -15,9 +15,9 @@ SCREENED = 128  # edges among which directions are sought: those whose variances
 SHRINKAGE = 3.0  # added to the variance of every edge, whose own is about 1
 FAR = 3.0  # standard deviations beyond which an edge counts no more
 FEWEST = 10  # graphs of a class in either half, below which nothing is sought
-# a direction is used where its size tells the class of graphs it was not made from: ROC-AUC less two standard
-# errors, and above what the signed value tells, which a linear model reads as well
-LEAST_AUC, LEAST_GAIN = 0.55, 0.1
+# a direction is used where its size tells the classes of graphs it was not made from: by an area under the
+# ROC curve that exceeds chance by more than its error, and clearly that of a linear discriminant
+LEAST_AREA, LEAST_GAIN = 0.55, 0.1
 
 
 class Directions(NamedTuple):
@@ -43,16 +43,21 @@ class _Candidates(NamedTuple):
     vectors: np.ndarray  # (k, m), with variance 1 on the side that varies less
     signs: np.ndarray  # (k,), 1 where the class varies more than the others, -1 where less
 
+    def project(self, z: np.ndarray) -> np.ndarray:
+        """(k, g) projections of graphs z : (g, n_pairs)."""
+        return self.vectors @ z[:, self.edges].T
 
-def excess_variance(evidence: np.ndarray, codes: np.ndarray, halves: np.ndarray, k: int) -> Directions:
+
+def excess_variance(
+    evidence: np.ndarray, codes: np.ndarray, n_classes: int, halves: np.ndarray, k: int
+) -> Directions:
     """Find up to k directions that tell classes apart by the size of the projection, whatever its sign.
 
     They are made from all graphs, but only where those made from either half of the graphs tell the classes
-    of the other half. What is not used is 0.
+    of the other half, and more than a linear model does. What is not used is 0.
 
     evidence : (g, n_pairs), deviations of edges; codes : (g,), class numbers; halves : (g,), bool.
     """
-    n_classes = int(codes.max()) + 1
     used = Directions(np.zeros((k, evidence.shape[1])), np.zeros((n_classes, k)), np.zeros(k))
     fewest = min(np.bincount(codes[half], minlength=n_classes).min() for half in (halves, ~halves))
     if fewest < FEWEST:
@@ -80,8 +85,8 @@ def _candidates(z: np.ndarray, own: np.ndarray, k: int) -> _Candidates:
     """Directions of unequal variance, own : (g,) one class against the others."""
     parts = [z[own] - z[own].mean(0), z[~own] - z[~own].mean(0)]
     spreads = [np.log(np.maximum((part**2).mean(0), 1e-9)) for part in parts]
-    edges = np.argsort(-np.abs(spreads[0] - spreads[1]), kind="stable")[:SCREENED]
-    first, second = (part[:, edges].T.astype(float) @ part[:, edges] / len(part) for part in parts)
+    edges = _largest(spreads[0] - spreads[1])
+    first, second = (_covariance(part[:, edges]) for part in parts)
     values, modes = np.linalg.eigh((first + second) / 2 + SHRINKAGE * np.eye(len(edges)))
     whiten = modes / np.sqrt(values)
     contrasts, axes = np.linalg.eigh(whiten.T @ (first - second) @ whiten)
@@ -92,20 +97,37 @@ def _candidates(z: np.ndarray, own: np.ndarray, k: int) -> _Candidates:
     return _Candidates(edges, vectors / scale[:, None], np.sign(contrasts[order]))
 
 
+def _discriminant(z: np.ndarray, own: np.ndarray) -> _Candidates:
+    """The linear discriminant of one class against the others, among the edges whose means differ most."""
+    difference = z[own].mean(0) - z[~own].mean(0)
+    edges = _largest(difference)
+    within = (_covariance(z[own][:, edges]) + _covariance(z[~own][:, edges])) / 2
+    vector = np.linalg.solve(within + SHRINKAGE * np.eye(len(edges)), difference[edges])
+    return _Candidates(edges, vector[None], np.ones(1))
+
+
+def _largest(values: np.ndarray) -> np.ndarray:
+    """Numbers of the edges with the largest absolute values, at most `SCREENED`."""
+    return np.argsort(-np.abs(values), kind="stable")[:SCREENED]
+
+
+def _covariance(values: np.ndarray) -> np.ndarray:
+    centred = (values - values.mean(0)).astype(float)
+    return centred.T @ centred / len(values)
+
+
 def _held_out(z: np.ndarray, own: np.ndarray, halves: np.ndarray, k: int, both: bool) -> _HeldOut:
     """Try the directions of each half on the other; both : also those along which the class varies less."""
-    sizes, areas, linear = np.zeros((k, len(z))), np.zeros((2, k)), np.zeros((2, k))
-    signs = np.zeros((2, k))
+    sizes, areas, signs, linear = np.zeros((k, len(z))), np.zeros((2, k)), np.zeros((2, k)), np.zeros(2)
     for i, half in enumerate((halves, ~halves)):
-        found = _candidates(z[half], own[half], k)
-        projections = found.vectors @ z[~half][:, found.edges].T
-        sizes[:, ~half] = np.sqrt(1 + projections**2) - 1
+        found, straight = _candidates(z[half], own[half], k), _discriminant(z[half], own[half])
+        sizes[:, ~half] = np.sqrt(1 + found.project(z[~half]) ** 2) - 1
         areas[i] = 0.5 + found.signs * (_area(sizes[:, ~half], own[~half]) - 0.5)
-        linear[i] = 0.5 + np.abs(_area(projections, own[~half]) - 0.5)
+        linear[i] = _area(straight.project(z[~half]), own[~half])[0]
         signs[i] = found.signs
     error = np.sqrt((len(z) + 1) / (12 * own.sum() * (~own).sum()))
     area, wanted = areas.mean(0), (signs[0] == signs[1]) & (both | (signs[0] > 0))
-    telling = (area - 2 * error > LEAST_AUC) & (area > linear.mean(0) + LEAST_GAIN)
+    telling = (area - 2 * error > LEAST_AREA) & (area > linear.mean() + LEAST_GAIN)
     return _HeldOut(sizes, area, telling & wanted)
 
 

@@ -80,5 +80,6 @@ def start_pooled(classifier: EdgeNetwork, training: Data) -> None:
     parts = [training.graphs.batch(rows[i : i + step]) for i in range(0, len(rows), step)]
     evidence = np.concatenate([classifier.evidence(part).numpy() for part in parts])
     subjects = np.asarray(training.graphs.meta.get("subject", np.arange(len(training.graphs))))[rows]
-    found = excess_variance(evidence, codes, subject_halves(subjects, codes), classifier.n_pooled)
+    n_classes, k = classifier.pooled_weight.shape
+    found = excess_variance(evidence, codes, n_classes, subject_halves(subjects, codes), k)
     classifier.start_pooled(*map(torch.as_tensor, found))

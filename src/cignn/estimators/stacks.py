@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from cignn.estimators.classifier import EvalSet
     from cignn.graphs import GraphSet
 
-# networks at once on several cores, which wait for each other less often the more there is to do; a single
-# core gains nothing, nor do graphs that are padded
-CPU_NETWORKS = 5
+# networks at once on several cores, which wait for each other less often the more there is to do, and the
+# node pairs of a step that is worth its overhead; padded graphs gain nothing
+CPU_NETWORKS, MOST_ON_CPU = 5, 50
+CPU_CELLS = 32 * 116**2
 COPIES = 24  # of a batch's matrices and features that a step of one network keeps for its gradients
 SHARE = 0.6  # of the free memory of a GPU that a stack may take
 MOST = 512
@@ -128,10 +129,13 @@ def _train_kind(trainings: list[Training], networks: int | str, progress: Any) -
 def at_once(training: Training) -> int:
     """How many networks of this kind fit into memory."""
     device = next(training.network.parameters()).device
-    if device.type == "cpu":
-        return CPU_NETWORKS if training.training.graphs.aligned and torch.get_num_threads() > 1 else 1
     n = int(training.training.sizes.max())
     length = min(training.batch_size, len(training.training))
+    if device.type == "cpu":
+        if not training.training.graphs.aligned:
+            return 1
+        least = CPU_NETWORKS if torch.get_num_threads() > 1 else 1
+        return max(least, min(MOST_ON_CPU, least * CPU_CELLS // (length * n**2)))
     layers = [parameter for parameter in training.network.parameters() if parameter.dim() == 2]
     width = max([n, 136, *(len(layer) for layer in layers)])
     batch = COPIES * 4 * length * n * width

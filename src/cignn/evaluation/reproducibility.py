@@ -7,7 +7,7 @@ of its own subjects alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from cignn.estimators.graph_vectors import connectivity_vector
 from cignn.evaluation.explanation import permuted_labels
 from cignn.evaluation.methods import on_data, with_seed
 from cignn.evaluation.splits import Labels, People, labels_of, sites_of
+from cignn.explainers import explain_group
 from cignn.explainers.maps import covariance_with, regression_coefficients, standardised, t_values
 from cignn.explanations.group_statistics import rank_correlation
 from cignn.explanations.stability import largest, top_count
@@ -147,6 +148,7 @@ def reproducibility(
     n_permutations: int = 5,
     random_state: int = 0,
     verbose: int = 0,
+    options: Mapping[str, Any] | None = None,
     group_map: GroupMap | None = None,
 ) -> Reproducibility:
     """Compare the group explanations of disjoint halves of the subjects.
@@ -173,6 +175,8 @@ def reproducibility(
         Seed of splits, permutations and models.
     verbose : int, default=0
         Whether to show a progress bar.
+    options : mapping of str to object, default=None
+        Other parameters of `cignn.explainers.explain_group`: ``{"reading": "use"}``.
     group_map : callable, default=None
         Another explanation: a function of an estimator, data and a seed that returns a map of shape (e,). By
         default the map of `cignn.explainers.explain_group`.
@@ -205,7 +209,7 @@ def reproducibility(
     if isinstance(data, GraphSet) and not data.aligned:
         raise ValueError("reproducibility needs aligned graphs (node i the same in each); these are not.")
     estimator = on_data(estimator, data)
-    explained = _by_group(n_resamples) if group_map is None else group_map
+    explained = _by_group({**(options or {}), "n_resamples": n_resamples}) if group_map is None else group_map
     splits = list(halvings(labels, by, n_splits, random_state))
     tasks = [(i, "true") for i in range(len(splits))]
     tasks += [(i, "permuted") for i in range(min(n_permutations, len(splits)))]
@@ -301,13 +305,11 @@ def _separable_sites(labels: Labels) -> np.ndarray:
     return csgraph.connected_components(links, directed=False)[1][site]
 
 
-def _by_group(n_resamples: int) -> GroupMap:
+def _by_group(options: Mapping[str, Any]) -> GroupMap:
     """Return the function that makes the map of a group explanation."""
 
     def explained(estimator: Any, data: Any, seed: int) -> np.ndarray:
-        from cignn.explainers import explain_group  # type: ignore[attr-defined,unused-ignore]
-
-        return upper_triangle(explain_group(estimator, data, n_resamples=n_resamples, random_state=seed).map)
+        return upper_triangle(explain_group(estimator, data, random_state=seed, **options).map)
 
     return explained
 

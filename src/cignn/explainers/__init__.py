@@ -3,6 +3,7 @@
 from cignn._checks import nearest
 from cignn.explainers.base import Explainer, NetworkExplainer
 from cignn.explainers.gnn_explainer import GNNExplainer
+from cignn.explainers.group import explain_group
 from cignn.explainers.maps import (
     CoefficientExplainer,
     HaufeExplainer,
@@ -90,5 +91,6 @@ __all__ = [
     "RandomExplainer",
     "UnivariateExplainer",
     "effective_coefficients",
+    "explain_group",
     "make_explainer",
 ]

@@ -11,12 +11,14 @@ from textwrap import wrap
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from cignn._array_files import read_npz
 from cignn._arrays import symmetric, upper_indices, upper_triangle
 from cignn._checks import number
 from cignn._files import replacing, write_csv
 from cignn.explanations.group_statistics import (
+    NullTest,
     Scores,
     connected_components,
     enrichment,
@@ -121,6 +123,7 @@ class GroupExplanation:
         *,
         effects: np.ndarray | None = None,
         contributions: np.ndarray | None = None,
+        second_p: np.ndarray | None = None,
         pattern: np.ndarray | None = None,
         use: np.ndarray | None = None,
         nuisances: Mapping[str, np.ndarray] | None = None,
@@ -148,6 +151,8 @@ class GroupExplanation:
             Standardised mean difference between the classes. By default unknown.
         contributions : array of shape (e,), default=None
             Mean contribution. By default unknown.
+        second_p : array of shape (e,), default=None
+            p of a second test that selected connections have to pass as well: the larger of both counts.
         pattern : array of shape (e,), default=None
             The reading "pattern". By default ``values``.
         use : array of shape (e,), default=None
@@ -193,7 +198,7 @@ class GroupExplanation:
         if len(halves):
             table["selection"] = selection_frequencies(halves, n_top).single
             table["bound"] = false_selection_bound(table["selection"], n_top, len(values), len(halves) // 2)
-        table["q"] = q_values(values, null, scale=scale).q if len(null) else np.nan
+        table["q"] = _both_q(q_values(values, null, scale=scale), second_p) if len(null) else np.nan
         table["selected"] = selected = (table["q"] <= alpha).to_numpy()
         scores = standardised(values, null) if scale and len(null) else Scores(values, null)
         components = connected_components(selected, n, largest(scores.null, int(selected.sum())))
@@ -355,6 +360,13 @@ class GroupExplanation:
             return cls(**{**plain, **arrays})
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a group explanation; {remedy}.") from error
+
+
+def _both_q(test: NullTest, second_p: np.ndarray | None) -> np.ndarray:
+    """(e,) q of the larger of two p-values: a connection has to pass both tests."""
+    if second_p is None:
+        return test.q
+    return stats.false_discovery_control(np.maximum(test.p, second_p))
 
 
 def _n_nodes(n_connections: int) -> int:

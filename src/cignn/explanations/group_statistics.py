@@ -102,7 +102,10 @@ def standardised(observed: np.ndarray, null: np.ndarray, two_sided: bool = True)
 
 
 def enrichment(values: np.ndarray, systems: np.ndarray, null: np.ndarray, pool: bool = False) -> pd.DataFrame:
-    """Test pairs of functional systems against permuted labels.
+    """Test in which pairs of functional systems a map concentrates, against permuted labels.
+
+    Means over a pair of systems are relative to the mean absolute value of the whole map: a map that is
+    larger everywhere than those of permuted labels is not enriched everywhere.
 
     Parameters
     ----------
@@ -120,10 +123,10 @@ def enrichment(values: np.ndarray, systems: np.ndarray, null: np.ndarray, pool: 
     -------
     DataFrame
         One row per pair of systems that connections join, the smallest p first: ``source_system``,
-        ``target_system``, the number ``n`` of connections, their ``mean`` value; ``enrichment``, the mean
-        absolute value in standard deviations of the null from the null's mean, with ``p`` (one-sided) and
-        ``q`` (Benjamini–Hochberg over pairs); ``shift``, the same for the signed mean, with ``shift_p``
-        (two-sided) and ``shift_q``.
+        ``target_system``, the number ``n`` of connections, their ``mean`` value; ``enrichment``, their mean
+        absolute value, relative to the map's, in standard deviations of the null from the null's mean, with
+        ``p`` (one-sided) and ``q`` (Benjamini–Hochberg over pairs); ``shift``, the same for the signed mean,
+        with ``shift_p`` (two-sided) and ``shift_q``.
     """
     values, null = _maps(values, null)
     names, codes = np.unique(np.asarray(systems).astype(str), return_inverse=True)
@@ -142,9 +145,10 @@ def enrichment(values: np.ndarray, systems: np.ndarray, null: np.ndarray, pool: 
             "mean": means @ values,
         }
     )
+    values, null = _relative(values), _relative(null)
     for name, own, nulls, two_sided in (
         ("enrichment", means @ np.abs(values), (means @ np.abs(null).T).T, False),
-        ("shift", table["mean"].to_numpy(), (means @ null.T).T, True),
+        ("shift", means @ values, (means @ null.T).T, True),
     ):
         prefix = "" if name == "enrichment" else f"{name}_"
         table[name], p = _against_null(own, nulls, two_sided, pool)
@@ -152,6 +156,12 @@ def enrichment(values: np.ndarray, systems: np.ndarray, null: np.ndarray, pool: 
         table[f"{prefix}q"] = stats.false_discovery_control(p) if len(null) else np.nan
     order = np.lexsort([-table["enrichment"], table["p"]])
     return table.iloc[order].reset_index(drop=True)
+
+
+def _relative(maps: np.ndarray) -> np.ndarray:
+    """(..., e) maps divided by their mean absolute value."""
+    size = np.abs(maps).mean(-1, keepdims=True)
+    return np.divide(maps, size, out=np.zeros_like(maps), where=size > 0)
 
 
 def _against_null(

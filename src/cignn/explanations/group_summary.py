@@ -29,7 +29,7 @@ def paragraphs(group: GroupExplanation) -> Iterator[str]:
         f"{counted(group.n_permutations, 'permutation')} of the labels."
     )
     meaning = f" ({READINGS[group.reading]})" if group.reading in READINGS else ""
-    yield f"Reading: {group.reading}{meaning}. {group.reason}".rstrip()
+    yield f"Reading: {group.reading}{meaning}. {group.reason[:1].upper()}{group.reason[1:]}".rstrip()
     yield from _connections(group)
     yield from _stable(group)
     if len(group.systems):
@@ -86,14 +86,15 @@ def _systems(group: GroupExplanation) -> Iterator[str]:
     table, alpha = group.systems, group.alpha
     if not group.n_permutations:
         return
-    enriched, shifted = table[table["q"] <= alpha], table[table["shift_q"] <= alpha]
+    signed = bool((group.map < 0).any())  # a map of sizes says nothing about directions
+    enriched, shifted = table[table["q"] <= alpha], table[signed & (table["shift_q"] <= alpha)]
     if enriched.empty and shifted.empty:
         yield f"Systems: nothing survives at q ≤ {alpha:g}; no pair of systems is enriched."
     if len(enriched):
         named = [
             f"{_pair(row)} (z {row['enrichment']:.1f}, q {row['q']:.2g})" for row in _rows(enriched, "q")
         ]
-        yield f"Systems enriched in large values: {_listed(named, len(enriched))}."
+        yield f"Systems in which the map concentrates: {_listed(named, len(enriched))}."
     for side, sign in (("higher", 1), ("lower", -1)):
         some = shifted[shifted["shift"] * sign > 0]
         if len(some):

@@ -26,6 +26,15 @@ MEANINGS = {
     "use": "connections that the model reads, weighed by what they change.",
     "size": "connections that help to tell the classes even if they are higher in some and lower in others.",
 }
+HELP = {
+    "value": "on the map that ranks the connections.",
+    "direction": "whether the connection is higher or lower in {}.",
+    "effect": "standardised mean difference, {} minus the other class.",
+    "contribution": "mean contribution to the true class, in log-odds, in subjects not trained on.",
+    "selection": "share of half-samples in which the connection is among the largest.",
+    "bound": "largest number of false selections to expect at this share.",
+    "q": "expected share of false ones among connections as large, against permuted labels.",
+}
 AGREEMENT = (("rho", 2), ("common", 1), ("permuted_rho", 2), ("permuted_common", 1))  # columns, digits
 CARRIED = ("roc_auc", "precision_at_k", "own_against_other")
 COLUMNS = ("effect", "contribution", "selection", "bound", "q")  # of the table of connections
@@ -49,6 +58,7 @@ def group_context(data: ReportData) -> dict[str, object]:
 def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
     """A `GroupExplanation` in words and tables."""
     pairs = group.systems[surviving_pairs(group)]
+    small = group.components["n_edges"] < 3
     names = [f"{row.source_system}–{row.target_system}" for row in pairs.itertuples()]
     return {
         "n_found": group.n_selected,
@@ -63,7 +73,9 @@ def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
         "n_subjects": group.n_subjects,
         "pairs": names,
         "n_pairs": len(group.systems),
-        "components": _components(group.components),
+        "components": _components(group.components[~small]),
+        "n_small": int(small.sum()),
+        "columns": {name: words.format(data.class_name(group.classes[1])) for name, words in HELP.items()},
         "nuisance": _nuisance(group.nuisance),
         "reading": group.reading,
         "reason": group.reason,
@@ -104,12 +116,16 @@ def survey_payload(group: GroupExplanation) -> dict[str, object]:
     """The table of connections as columns of numbers, by pair of nodes."""
     ends = upper_indices(len(group.map))
     sign = np.select([group.matrix("direction")[ends] == word for word in ("higher", "lower")], [1, -1], 0)
+    readings = {"pattern": group.pattern[ends], "use": group.use[ends]}
+    others = {name: map_ for name, map_ in readings.items() if not np.allclose(map_, group.map[ends])}
+    columns = {name: group.matrix(name)[ends].astype(float) for name in COLUMNS} | others
     return {
         "pairs": packed(np.stack(ends, 1), "<u2"),
         "selected": packed(group.matrix("selected")[ends], "u1"),
         "direction": packed(sign, "i1"),
         "value": packed(group.map[ends], "<f4"),
-        "columns": {name: packed(group.matrix(name)[ends].astype(float), "<f4") for name in COLUMNS},
+        "columns": {name: packed(values, "<f4") for name, values in columns.items()},
+        "others": list(others),
     }
 
 
@@ -234,7 +250,8 @@ def _contribution_matrix(data: ReportData, names: list[str]) -> SystemMatrix:
         values[a, b] = values[b, a] = value
     caption = f"Mean net contribution to the log-odds of {one.towards}, {one.name} ({int(one.who.sum())})"
     none = np.zeros(values.shape, bool)
-    return _signed_matrix(names, values, none, caption, "", coloured=~none)
+    note = "Sums over all connections of a pair: large systems have more of them."
+    return _signed_matrix(names, values, none, caption, note, coloured=~none)
 
 
 def _signed_matrix(

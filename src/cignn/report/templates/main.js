@@ -51,16 +51,17 @@ function surveyColumns() {
   const { columns, value, direction, selected: found, second, alpha } = SURVEY;
   const largest = largestOf(value);
   const out = [
-    { label: "survives", value: (e) => (found[e] ? "★ yes" : "no"), note: `q of at most ${alpha}` },
+    { label: "survives", value: (e) => (found[e] ? "★" : "–"), note: `q of at most ${alpha}` },
     { label: "value", first: true, numeric: true, size: true, value: (e) => value[e], cell: (e) => (found[e] ? signedBar(value[e], largest) : signed(value[e], digitsOf(largest))), note: `on the map that ranks the connections, positive where they speak for ${SURVEY.towards}; sorted by size` },
     { label: "direction", value: (e) => ["lower", "–", "higher"][direction[e] + 1], note: `in ${second}` },
   ];
   const more = [
     ["effect", 2, `standardised mean difference, ${second} minus the other class`, true],
-    ["contribution", digitsOf(largestOf(columns.contribution.filter(Number.isFinite))), "mean contribution to the log-odds", true],
+    ["contribution", digitsOf(largestOf(columns.contribution.filter(Number.isFinite))), "mean contribution to the true class, in log-odds, in subjects not trained on", true],
     ["selection", 2, "share of half-samples in which the connection is among the largest", false],
     ["bound", 1, "bound on the expected number of false selections at this share", false],
     ["q", 3, "expected share of false ones among connections as large, against permuted labels", false],
+    ...SURVEY.others.map((name) => [name, digitsOf(largestOf(columns[name])), "the other reading of the model, which does not rank the connections", true]),
   ];
   for (const [label, digits, note, size] of more) {
     if (columns[label].some(Number.isFinite)) out.push({ label, numeric: true, digits, size, value: (e) => columns[label][e], note });

@@ -144,9 +144,9 @@ function edgeColumns(nodes, rows) {
     columns.push({ label: "deviation", numeric: true, digits: 1, size: true, value: (row) => row.deviation, note: `distance from the mean of ${REFERENCE.name} in their standard deviations` });
     columns.push({ label: "direction", value: (row) => (row.deviation < 0 ? "lower" : row.deviation > 0 ? "higher" : "–") });
   }
-  if (SURVEY) columns.push({ label: "group", value: (row) => (survives(row.s, row.t) ? "★ survives" : "–"), note: "whether the connection survives in the group" });
+  if (SURVEY) columns.push({ label: "survives", value: (row) => (survives(row.s, row.t) ? "★" : "–"), note: "in the group" });
   const same = REPORT.alike ? `; the same for every ${REPORT.unit}` : "";
-  columns.push({ label: EVIDENCE ? "where the model looks" : "weight", first: !EVIDENCE, numeric: true, value: (row) => row.weight, cell: (row) => bar(row.weight, EVIDENCE ? null : row.mean), note: `weight from 0 to 1${same}` });
+  columns.push({ label: EVIDENCE ? "where the model looks" : "weight", first: !EVIDENCE, numeric: true, value: (row) => row.weight, cell: EVIDENCE ? null : (row) => bar(row.weight, row.mean), note: `weight from 0 to 1${same}` });
   if (GROUP && !EVIDENCE) {
     columns.push({ label: "group mean", numeric: true, value: (row) => row.mean });
     columns.push({ label: "z", numeric: true, value: (row) => row.z, digits: 1, note: "distance from the group's mean in standard deviations; none where all weights are equal" });

@@ -1,0 +1,192 @@
+"""Group explanations: what half-samples say, which reading is chosen, and that noise is not selected."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.metrics import roc_auc_score
+
+from cignn import GraphSet
+from cignn.connectome import make_connectome_pipeline
+from cignn.datasets import make_cohort
+from cignn.estimators import make_estimator
+from cignn.explainers import explain_group
+from cignn.explainers.group import _permuted, _samples, _Work
+from cignn.explainers.readings import Modes, Networks, choose, overlap
+
+RUN = {"n_resamples": 8, "n_permutations": 6}
+
+
+def svm():
+    return make_estimator("linear-svm", C=1e-3, random_state=0)
+
+
+def network(**params):
+    return make_estimator("ci-gnn", epochs=2, device="cpu", **params)
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort(80, n_rois=12, n_edges=4, effect=0.5, data="matrices", random_state=0)
+
+
+@pytest.fixture(scope="module")
+def group(cohort):
+    return explain_group(make_connectome_pipeline(svm()), cohort, **RUN)
+
+
+def test_planted_connections_lead_the_map_and_are_selected(cohort, group):
+    upper = np.triu_indices(12, 1)
+    truth = cohort.edge_truth[upper]
+    assert roc_auc_score(truth, np.abs(group.map[upper])) > 0.95
+    selected = group.matrix("selected")[upper]
+    assert selected[truth].sum() >= 3
+    assert selected[~truth].sum() <= 2
+
+
+def test_map_is_symmetric_and_ranks_the_table(group):
+    assert_allclose(group.map, group.map.T)
+    assert (np.diag(group.map) == 0).all()
+    assert (np.diff(np.abs(group.table["value"])) <= 0).all()
+    assert group.n_subjects == 80 and group.n_resamples == 8 and group.n_permutations == 6
+
+
+def test_sign_follows_the_difference_of_the_classes(cohort, group):
+    upper = np.triu_indices(12, 1)
+    truth = cohort.edge_truth[upper]
+    assert (np.sign(group.map[upper][truth]) == np.sign(group.matrix("effect")[upper][truth])).all()
+
+
+def test_target_turns_the_map_round(cohort, group):
+    other = explain_group(make_connectome_pipeline(svm()), cohort, target=0, **RUN)
+    assert_allclose(other.map, -group.map, atol=1e-6 * np.abs(group.map).max())
+    assert other.classes == (1, 0)
+
+
+def test_same_seed_gives_the_same_map_and_another_seed_another(cohort, group):
+    again = explain_group(make_connectome_pipeline(svm()), cohort, **RUN)
+    other = explain_group(make_connectome_pipeline(svm()), cohort, random_state=1, **RUN)
+    assert_allclose(again.map, group.map)
+    assert not np.allclose(other.map, group.map)
+
+
+def test_map_depends_on_the_model(cohort, group):
+    other = explain_group(make_connectome_pipeline(make_estimator("lasso", C=0.1)), cohort, **RUN)
+    assert not np.allclose(other.use, group.use)
+
+
+def test_estimator_stays_as_it_is(cohort):
+    pipe = make_connectome_pipeline(svm())
+    explain_group(pipe, cohort, n_resamples=2, n_permutations=0)
+    assert not hasattr(pipe[-1], "classes_")
+
+
+def test_networks_train_one_per_half_sample_on_a_graph_set(cohort):
+    graphs = make_connectome_pipeline().fit_transform(cohort)
+    found = explain_group(network(n_estimators=3), graphs, n_resamples=4, n_permutations=2)
+    assert found.map.shape == (12, 12)
+    assert np.isfinite(found.map).all()
+    assert found.nuisance.empty  # covariates of graphs are no cohort
+
+
+@pytest.mark.parametrize("reading", ["use", "pattern", "size"])
+def test_reading_can_be_asked_for(cohort, reading):
+    found = explain_group(
+        make_connectome_pipeline(svm()), cohort, n_resamples=4, n_permutations=0, reading=reading
+    )
+    assert found.reading == reading
+    assert not found.table["selected"].any()  # nothing is tested without permutations
+
+
+def test_noise_selects_nothing():
+    wrong = 0
+    for seed in range(4):
+        noise = make_cohort(60, n_rois=12, n_edges=0, data="matrices", random_state=seed)
+        wrong += explain_group(make_connectome_pipeline(svm()), noise, random_state=seed, **RUN).n_selected
+    assert wrong <= 2
+
+
+def test_labels_that_shape_the_connections_are_permuted_there_too(cohort):
+    plain = make_connectome_pipeline(svm(), deconfound=["age", "motion"])
+    controls = make_connectome_pipeline(svm(), deconfound=["age", "motion"])
+    controls.set_params(deconfound__fit_on="controls")
+    assert _Work.of(plain, cohort, None, None).steps is None
+    assert _Work.of(controls, cohort, None, None).steps is not None
+    found = explain_group(controls, cohort, n_resamples=2, n_permutations=2)
+    assert set(found.nuisance["nuisance"]) >= {"motion", "age", "sex", "site"}
+
+
+def test_halves_are_complementary_and_keep_subjects_together():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(60, 6, 6))
+    subject = np.repeat(np.arange(30), 2)
+    y = np.repeat(np.arange(30) % 2, 2)
+    graphs = GraphSet.from_arrays(x + x.swapaxes(1, 2), y=y, aligned=True, meta={"subject": subject})
+    work = _Work.of(svm(), graphs, None, None)
+    for permutation in (-1, 0):
+        first, second = _samples(work, 1, permutation, random)
+        assert np.intersect1d(subject[first.rows], subject[second.rows]).size == 0
+        assert len(first.rows) + len(second.rows) == 60
+    permuted = _permuted(work, random)
+    assert (permuted[::2] == permuted[1::2]).all()
+    assert permuted.sum() == y.sum() and (permuted != y).any()
+
+
+def test_modes_invert_and_smooth():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(50, 4)) @ random.normal(size=(4, 4))
+    modes = Modes.of(x)
+    correlation = np.corrcoef(x, rowvar=False)
+    w = random.normal(size=(3, 4))
+    assert_allclose(modes.power(w, 1.0), w @ correlation, atol=1e-10)
+    assert_allclose(modes.power(modes.power(w, -1.0, 0.5), 1.0, 0.5), w, atol=1e-10)
+
+
+def test_overlap_counts_signs():
+    first = np.zeros(100)
+    first[:5] = 3.0
+    assert overlap(np.stack([first, first])) == 5
+    assert overlap(np.stack([first, -first])) == -5
+
+
+def networks_of(diffuse, random, n=40, e=300):
+    """Networks whose coefficients return along one strong mode, or in five connections."""
+    x = random.normal(size=(200, e)) + (2 * random.normal(size=(200, 1)) * random.normal(size=e))
+    modes = Modes.of(x)
+    signal = np.zeros(e)
+    if diffuse:
+        signal += 0.3 * modes.vectors[-1] * np.sqrt(e) * 0.5
+    else:
+        signal[:5] = 3.0
+    permutation = np.repeat([-1, *range(6)], [n, *[4] * 6])
+    w = random.normal(size=(len(permutation), e)) + np.where(permutation < 0, 1, 0)[:, None] * signal
+    return Networks(w, np.abs(w), permutation), modes
+
+
+def test_sparse_differences_choose_the_use_and_diffuse_ones_the_pattern():
+    random = np.random.default_rng(0)
+    assert choose(*networks_of(False, random)).reading.name == "use"
+    assert choose(*networks_of(True, random)).reading.name == "pattern"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"reading": "all"}, "reading must be"),
+        ({"n_resamples": 1}, "n_resamples"),
+        ({"target": 7}, "target must be one of"),
+        ({"y": np.zeros(80, int)}, "two classes"),
+        ({"y": (np.arange(80) < 5).astype(int)}, "needs 8 subjects of every class, class 1 has 5"),
+        ({"y": np.arange(80) % 3}, "name the one to explain"),
+    ],
+)
+def test_bad_input_is_named(cohort, change, message):
+    with pytest.raises(ValueError, match=message):
+        explain_group(make_connectome_pipeline(svm()), cohort, **change)
+
+
+def test_forests_and_other_objects_are_refused(cohort):
+    with pytest.raises(TypeError, match="classifier of graphs"):
+        explain_group(object(), cohort)
+    forest = make_connectome_pipeline(make_estimator("random-forest", n_estimators=5))
+    with pytest.raises((TypeError, ValueError, AttributeError), match=r"linear|explain"):
+        explain_group(forest, cohort, n_resamples=2, n_permutations=0)
