@@ -176,8 +176,10 @@ def test_the_explanation_names_the_training_cohorts_regions() -> None:
     assert explanations.graphs.node_names == TRAIN.roi_names
     assert set(explanations[0].top_edges(3)["source"]) <= set(TRAIN.roi_names)
     np.testing.assert_array_equal(model.predict_proba(nameless), model.predict_proba(NEW))
-    with pytest.raises(ValueError, match=r"does not explain its decisions; use a neural one"):
-        CohortClassifier.make(make_estimator("random-forest", n_estimators=3)).fit(TRAIN).explain(NEW)
+    with pytest.raises(ValueError, match=r"GNNClassifier does not explain its decisions; make_explainer"):
+        CohortClassifier.make(make_estimator("gcn", hidden=(4,), epochs=1)).fit(TRAIN).explain(NEW)
+    svm = clone(KINDS["tangent"]).fit(TRAIN).explain(NEW, target=TRAIN.y[0])
+    assert svm.edge_contributions is not None and (svm.explained == TRAIN.y[0]).all()
 
 
 def test_the_same_regions_in_another_order_are_brought_into_the_models() -> None:

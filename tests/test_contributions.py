@@ -56,7 +56,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 
 def fitted(name: str, graphs: GraphSet, **params: Any) -> GraphClassifier:
     name = name.partition(",")[0]
-    epochs = {} if name in ("lasso", "linear-svm") else {"epochs": 3}
+    epochs = {} if name in SHALLOW else {"epochs": 3}
     return make_estimator(name, random_state=0, **epochs, **params).fit(graphs)
 
 
@@ -69,7 +69,8 @@ def explained(model: GraphClassifier, graphs: GraphSet, target: Any = None) -> E
 def own_log_odds(model: GraphClassifier, graphs: GraphSet, labels: np.ndarray) -> np.ndarray:
     chances = model.predict_proba(graphs)
     chosen = labels[:, None] == model.classes_
-    return np.log(chances[chosen]) - np.log(np.where(chosen, 0, chances).sum(1))
+    with np.errstate(divide="ignore"):
+        return np.log(chances[chosen]) - np.log(np.where(chosen, 0, chances).sum(1))
 
 
 @pytest.mark.medium
@@ -86,15 +87,50 @@ def test_base_and_contributions_of_networks_are_the_log_odds(name: str, data: st
         np.testing.assert_array_equal(explanations.predictions, model.predict(graphs))
 
 
+SHALLOW = {
+    name: {"n_estimators": 20} if name == "random-forest" else {}
+    for name in ("lasso", "linear-svm", "rbf-svm", "random-forest")
+}
+
+
 @pytest.mark.parametrize("data", ["aligned", "three classes", "missing edges"])
-@pytest.mark.parametrize("name", ["lasso", "linear-svm"])
-def test_base_and_contributions_of_linear_models_are_the_log_odds(name: str, data: str) -> None:
+@pytest.mark.parametrize("name", SHALLOW)
+def test_base_and_contributions_of_shallow_models_are_the_log_odds(name: str, data: str) -> None:
     graphs = SETS[data]
-    model = fitted(name, graphs)
-    for target in (None, model.classes_[0], model.classes_[graphs.n_nodes[0] % 2 :][0]):
+    model = fitted(name, graphs, **SHALLOW[name])
+    if (name, data) == ("rbf-svm", "three classes"):
+        with pytest.raises(AttributeError, match="explains decisions between two classes, these are 3"):
+            model.explain(graphs)
+        return
+    for target in (None, *model.classes_):
         explanations = explained(model, graphs, target)
         expected = own_log_odds(model, graphs, explanations.explained)
+        if name == "random-forest":  # certainty counts as that of all trees but half a one
+            expected = np.clip(expected, -np.log(39), np.log(39))
         np.testing.assert_allclose(explanations.log_odds, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_forest_that_splits_on_one_connection_gives_it_all_of_the_log_odds() -> None:
+    values = np.random.default_rng(0).normal(size=(60, 3, 3))
+    values[:, 0, 2] = values[:, 1, 2] = 1.0  # constant: nothing to split on
+    values = np.triu(values, 1) + np.triu(values, 1).swapaxes(1, 2)
+    graphs = GraphSet.from_arrays(values, y=values[:, 0, 1] > 0, aligned=True)
+    found = fitted("random-forest", graphs, n_estimators=10).explain(graphs).edge_contributions
+    assert (np.array(found)[:, 1:] == 0).all() and (np.array(found)[:, 0] > 0).all()
+
+
+def test_contributions_of_an_rbf_svm_are_integrated_gradients() -> None:
+    graphs = SETS["aligned"]
+    model = fitted("rbf-svm", graphs)
+    found = model.explain(graphs[:1], "HC").edge_contributions[0]
+    x = model.pipeline_[:2].transform(graphs[:1])[0].astype(float)
+    steps, small = (np.arange(400) + 0.5) / 400, 1e-4
+    svm, factor = model.pipeline_[-1], model.settings_["temperature"]
+    for e in range(3):
+        moved = np.zeros_like(x)
+        moved[e] = small
+        slopes = [np.diff(svm.decision_function([t * x - moved, t * x + moved]))[0] for t in steps]
+        np.testing.assert_allclose(found[e], factor * x[e] * np.mean(slopes) / (2 * small), rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["lasso", "linear-svm"])
@@ -174,12 +210,6 @@ def test_a_class_that_is_none_is_refused() -> None:
 
 
 def test_who_cannot_explain_says_so_in_one_line() -> None:
-    forest = make_estimator("random-forest", n_estimators=3, random_state=0).fit(SETS["aligned"])
-    assert not hasattr(forest, "explain")
-    with pytest.raises(AttributeError, match="'random-forest' does not explain its decisions; lin"):
-        forest.explain(SETS["aligned"])
-    with pytest.raises(TypeError, match="coefficients are those of networks and of linear models"):
-        effective_coefficients(forest, SETS["aligned"])
     svm = fitted("linear-svm", SETS["motifs"])
     with pytest.raises(AttributeError, match="on statistics of graphs does not explain its decisions"):
         svm.explain(SETS["motifs"])

@@ -113,9 +113,9 @@ def test_contributions_explain_networks_and_linear_models() -> None:
             np.testing.assert_allclose(weights * largest, np.abs(values), atol=1e-5 * max(1, largest))
         predicted = explainer.explain(graphs)
         np.testing.assert_array_equal(predicted.explained, model.predict(graphs))
-    forest = make_estimator("random-forest", n_estimators=3, random_state=0).fit(graphs)
-    with pytest.raises(TypeError, match="'random-forest' does not explain its decisions; linear models do"):
-        make_explainer("contributions").fit(forest, graphs)
+    svm = make_estimator("rbf-svm", random_state=0).fit(aligned(3))
+    with pytest.raises(TypeError, match="'rbf-svm' explains decisions between two classes, these are 3"):
+        make_explainer("contributions").fit(svm, graphs)
 
 
 def test_built_in_explanations_have_contributions_where_they_are_cheap() -> None:

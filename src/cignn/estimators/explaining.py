@@ -16,8 +16,7 @@ from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.training import evaluation_mode
 from cignn.explanations import Explanations
 from cignn.graphs import GraphBatch, GraphSet
-from cignn.nn.contributions import contributions, integral
-from cignn.nn.model import Path
+from cignn.nn.contributions import contributions
 
 CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
 
@@ -173,23 +172,3 @@ def _put(into: list[np.ndarray], graphs: GraphSet, index: np.ndarray, matrices: 
     for i, found in zip(index, matrices.cpu().numpy(), strict=True):
         source, target = graphs.edges(i).T
         into[i] = found[source, target]
-
-
-class Linear(NamedTuple):
-    """Class logits as linear functions: weights (classes, features) and intercepts (classes,)."""
-
-    weights: np.ndarray
-    intercept: np.ndarray
-
-    def contributions(self, deviations: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(g, features) contributions of deviations to the log-odds of classes (g,), and the bases (g,)."""
-        weights, intercept = torch.from_numpy(self.weights), torch.from_numpy(self.intercept)
-        whole = torch.from_numpy(deviations)
-        path = Path(whole, lambda z: z @ weights.T, lambda h: h + intercept, lambda values: values)
-        found = integral([path], torch.from_numpy(codes))
-        return found.values.numpy(), found.base.numpy()
-
-    def odds_coefficients(self) -> np.ndarray:
-        """(classes, features) what a feature does to the log-odds of a class where all others are equal."""
-        others = (self.weights.sum(0) - self.weights) / (len(self.weights) - 1)
-        return self.weights - others

@@ -27,10 +27,11 @@ from cignn.estimators.classifier import (
     class_weights,
     labelled,
 )
-from cignn.estimators.explaining import Linear, relative_sizes, target_codes
+from cignn.estimators.explaining import relative_sizes, target_codes
 from cignn.estimators.graph_vectors import FEATURES, GraphVectors
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
 from cignn.estimators.settings import choice, whole, within
+from cignn.estimators.shallow_contributions import Linear, explicable
 from cignn.estimators.subjects import folds
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -249,18 +250,19 @@ class ShallowGraphClassifier(GraphClassifier):
 
     @property
     def explain(self) -> Callable[..., Explanations]:
-        """Say what every connection did to the decision of a linear model: ``explain(X, target=None)``.
+        """Say what every connection did to the decision: ``explain(X, target=None)``.
 
-        Other models, and linear ones of graphs that are not aligned, do not have it. A connection contributes
-        its coefficient times its deviation from the training graphs' mean; with more than two classes the
-        log-odds are not linear, and contributions are integrated along the deviations. The weight of an edge
-        is the size of its coefficient, relative to the largest; ``target`` is the class to explain, by
-        default the predicted one. What missing edges contribute is part of the base.
+        ``X`` are aligned graphs of the same kind as those of `fit`; ``target`` is the class to explain, one
+        for all graphs or one each, by default the predicted one. In a linear model a connection contributes
+        its coefficient times its deviation from the training graphs' mean, and its weight is the size of its
+        coefficient, relative to the largest. Other models are followed on their own way to decide, see
+        `cignn.estimators.shallow_contributions`, and weights are sizes of contributions. What missing edges
+        contribute is part of the base. Models of graphs that are not aligned do not have it.
         """
-        if self.model not in LINEAR:
+        if self.model == "rbf-svm" and len(getattr(self, "classes_", ())) > 2:
             raise AttributeError(
-                f"{self.model!r} does not explain its decisions; linear models do, such as "
-                'make_estimator("lasso"), and networks.'
+                f"'rbf-svm' explains decisions between two classes, these are {len(self.classes_)}; other "
+                "models explain any number."
             )
         if getattr(self, "settings_", {}).get("features") == "statistics":
             raise AttributeError(
@@ -275,18 +277,20 @@ class ShallowGraphClassifier(GraphClassifier):
         predictions = self.predict(X)
         codes = target_codes(self, target, len(X))
         codes = np.searchsorted(self.classes_, predictions) if codes is None else codes
-        linear = self._linear()
         vectors = self.pipeline_[0].transform(X)
-        values, base = linear.contributions(self.pipeline_[1].transform(vectors.astype(np.float64)), codes)
+        found = explicable(self.pipeline_[-1], self.settings_["temperature"]).contributions(
+            self.pipeline_[1].transform(vectors.astype(np.float64)), codes
+        )
         present = vectors != 0
-        base += np.where(present, 0, values).sum(1)
-        sizes = np.array([relative_sizes(row) for row in linear.odds_coefficients()])
+        sizes = found.values
+        if self.model in LINEAR:
+            sizes = np.array([self.coefficients(code) for code in range(len(self.classes_))])[codes]
         return Explanations(
             X,
-            [sizes[code][row] for code, row in zip(codes, present, strict=True)],
+            [relative_sizes(row)[there] for row, there in zip(sizes, present, strict=True)],
             predictions,
-            edge_contributions=[row[there] for row, there in zip(values, present, strict=True)],
-            base=base,
+            edge_contributions=[row[there] for row, there in zip(found.values, present, strict=True)],
+            base=found.base + np.where(present, 0, found.values).sum(1),
             explained=self.classes_[codes],
             reference=self.reference_,
             classes=self.classes_,
@@ -306,16 +310,9 @@ class ShallowGraphClassifier(GraphClassifier):
             Log-odds of the class per standard deviation of every feature in the training graphs; with more
             than two classes its logit, less the mean of the others.
         """
-        return self._linear().odds_coefficients()[code]
-
-    def _linear(self) -> Linear:
-        """The logits behind the probabilities as linear functions of scaled vectors."""
-        model, factor = self.pipeline_[-1], self.settings_["temperature"]
-        weights, intercept = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
-        if len(weights) == 1:
-            weights, intercept = np.concatenate([-weights, weights]) / 2, np.append(-intercept, intercept) / 2
-        factor = 1.0 if factor is None else factor
-        return Linear((factor * weights).astype(np.float64), (factor * intercept).astype(np.float64))
+        if self.model not in LINEAR:
+            raise TypeError(f"a linear model has coefficients, {self.model!r} has none.")
+        return Linear.of(self.pipeline_[-1], self.settings_["temperature"]).odds_coefficients()[code]
 
     def without_edges(self, X: GraphSet, gone: Sequence[np.ndarray]) -> GraphSet:
         """Return graphs in which some edges have no evidence for any class.

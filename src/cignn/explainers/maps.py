@@ -31,7 +31,7 @@ def effective_coefficients(estimator: GraphClassifier, graphs: GraphSet) -> np.n
     Parameters
     ----------
     estimator : GraphClassifier
-        A fitted classifier of aligned graphs: a network, or a linear model.
+        A fitted classifier of aligned graphs: a network, or a shallow model.
     graphs : GraphSet
         Graphs over which contributions and deviations are compared, usually those of ``fit``.
 
@@ -76,8 +76,8 @@ def _explained(estimator: GraphClassifier, graphs: GraphSet, target: object) -> 
         return network_contributions(estimator, estimator._check_fitted(graphs), target)
     if not hasattr(estimator, "explain"):
         raise TypeError(
-            "coefficients are those of networks and of linear models, got a "
-            f"{type(estimator).__name__} (model {getattr(estimator, 'model', None)!r})."
+            f"coefficients follow from contributions, which this {type(estimator).__name__} does not explain "
+            "its decisions by."
         )
     return estimator.explain(graphs, target)
 

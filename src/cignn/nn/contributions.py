@@ -165,7 +165,8 @@ class _Slopes(NamedTuple):
 
 def _mean_slopes(paths: Sequence[Path], projections: list[Tensor], target: Tensor, points: int) -> _Slopes:
     """Follow the paths; projections : (b, ...) of each path at its end."""
-    nodes, weights = _rule(points)
+    nodes, weights = (np.pad(values, 1) for values in quadrature(points))  # both ends, which count nothing
+    nodes[-1] = 1
     at_once = max(1, CELLS // max(1, sum(h.numel() for h in projections)))
     slopes = [torch.zeros_like(h) for h in projections]
     odds = []
@@ -184,10 +185,10 @@ def _mean_slopes(paths: Sequence[Path], projections: list[Tensor], target: Tenso
 
 
 @cache
-def _rule(points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points in [0, 1] and their weights: both ends, which count nothing, and the Gauss–Legendre rule."""
+def quadrature(points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points in [0, 1] and their weights, by Gauss and Legendre."""
     nodes, weights = np.polynomial.legendre.leggauss(points)
-    return np.concatenate([[0], (nodes + 1) / 2, [1]]), np.concatenate([[0], weights / 2, [0]])
+    return (nodes + 1) / 2, weights / 2
 
 
 def _times(t: Tensor, h: Tensor) -> Tensor:
