@@ -72,10 +72,8 @@ def main() -> None:
             for method in args.methods:
                 started = time.perf_counter()
                 done.append(of_fold(method, graphs, held, seed, args.shares).assign(fold=number, seed=seed))
-                print(
-                    f"seed {seed}, fold {number}, {method}: {time.perf_counter() - started:.0f} s", flush=True
-                )
-    print(summary(pd.concat(done)).round(3).to_string(index=False))
+                print(f"seed {seed}, fold {number}, {method}: {time.perf_counter() - started:.0f} s")
+            print(summary(pd.concat(done)).round(3).to_string(index=False), flush=True)
 
 
 if __name__ == "__main__":

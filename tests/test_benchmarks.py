@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import truths
+from benchmarks import reversals, truths
 from benchmarks.accuracy import chosen, read_settings
 from benchmarks.cohorts import search, spread, summary, table
 
@@ -97,3 +97,15 @@ def test_truths_are_scored_once_and_shuffled_labels_find_nothing(
     truths.main()
     assert len(out.read_text().splitlines()) == len(rows), "finished runs are not repeated"
     assert "coefficients" in capsys.readouterr().out
+
+
+def test_reversals_are_told_for_every_ranking_and_share() -> None:
+    cohort = make_cohort(40, 10, n_edges=3, effect=0.5, data="matrices", random_state=0)
+    graphs = ConnectomeGraphs().fit_transform(cohort)
+    rows = reversals.of_fold("lasso", graphs[:30], graphs[30:], 0, [0.1, 1.0])
+    table = reversals.summary(rows)
+    assert set(table["share"]) == {0.1, 1.0}
+    own = table[table["ranking"] == "contribution"]
+    assert (own["contributions reverse"].dropna() == 1).all()
+    everything = table[table["share"] == 1]
+    assert everything["reversed"].nunique() == 1  # all connections are gone, whatever ranked them

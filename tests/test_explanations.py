@@ -483,6 +483,19 @@ def test_systems_have_sums_for_against_and_net() -> None:
     np.testing.assert_allclose(table["for"] + table["against"], table["contribution"])
     assert (table["for"] >= 0).all() and (table["against"] <= 0).all()
     assert table["n_edges"].sum() == len(one.edges) and np.abs(table["contribution"]).is_monotonic_decreasing
+    both = told()
+    signed = both.by_system(target="patient")
+    np.testing.assert_allclose(both.by_system(target="control"), -signed, rtol=1e-5)
+    own = np.mean([one.by_system() for one in both], axis=0)  # towards the class of each
+    np.testing.assert_allclose(both.by_system(turn=False), own, rtol=1e-4, atol=1e-6)
+    assert both.system_table(turn=False)["n_edges"].sum() == len(one.edges)
+
+
+def test_mean_weights_of_systems_are_there_on_request() -> None:
+    one = told()[0]
+    source, target = one.edges.T
+    own = np.isin(one.systems[source], ["DMN", "VIS"]) & np.isin(one.systems[target], ["DMN", "VIS"])
+    own &= one.systems[source] != one.systems[target]
     weights = one.by_system(by="weight")
     assert weights.loc["DMN", "VIS"] == pytest.approx(one.edge_weights[own].mean(), rel=1e-5)
 

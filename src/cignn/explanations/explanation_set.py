@@ -184,30 +184,41 @@ class Explanations(ExplainedGraphs):
         found = pool.apply(values, present) * signs[:, None]
         return self._with(edge_contributions=[row[self._places(i)] for i, row in enumerate(found)])
 
-    def by_system(self, by: str = "auto") -> pd.DataFrame:
+    def by_system(self, by: str = "auto", target: object = None, *, turn: bool = True) -> pd.DataFrame:
         """Return what the group's edges within and between systems contribute, or their mean weight.
 
         Parameters
         ----------
         by : {"auto", "contribution", "weight"}, default="auto"
             See `Explanation.by_system`.
+        target : object, default=None
+            The class towards which contributions count, see `mean`.
+        turn : bool, default=True
+            Whether contributions are turned towards one class, see `mean`.
 
         Returns
         -------
         DataFrame
             Like that of `Explanation.by_system`, of the group's `mean`.
         """
-        return self.mean().by_system(by)
+        return self.mean(target, turn=turn).by_system(by)
 
-    def system_table(self) -> pd.DataFrame:
+    def system_table(self, target: object = None, *, turn: bool = True) -> pd.DataFrame:
         """Return one row per pair of systems, for the group's mean.
+
+        Parameters
+        ----------
+        target : object, default=None
+            The class towards which contributions count, see `mean`.
+        turn : bool, default=True
+            Whether contributions are turned towards one class, see `mean`.
 
         Returns
         -------
         DataFrame
             Like that of `Explanation.system_table`.
         """
-        return self.mean().system_table()
+        return self.mean(target, turn=turn).system_table()
 
     def compare(
         self, group: Index, other: Index | None = None, by: str = "auto", target: object = None
