@@ -538,9 +538,16 @@ MUTANTS = [
     ),
     Mutant(
         "the lightest edges are kept",
-        "evaluation/faithfulness.py",
-        "_ranks(explanations.graphs.n_edges, -weights, scramble)",
-        "_ranks(explanations.graphs.n_edges, weights, scramble)",
+        "evaluation/removal.py",
+        "-np.concatenate([np.empty(0, np.float32), *scores])",
+        "np.concatenate([np.empty(0, np.float32), *scores])",
+        "faithfulness",
+    ),
+    Mutant(
+        "what speaks against a decision is removed first",
+        "evaluation/removal.py",
+        'return contributions if side == "for" else [-values for values in contributions]',
+        'return contributions if side != "for" else [-values for values in contributions]',
         "faithfulness",
     ),
     # ------------------------------------------------------------------- connectome
@@ -626,8 +633,8 @@ MUTANTS = [
     Mutant(
         "planted edges move controls",
         "datasets/simulated.py",
-        "for i in np.flatnonzero(y):",
-        "for i in np.flatnonzero(1 - y):",
+        "draw_carriers(ill, subtypes, either_direction, rng)",
+        "draw_carriers(~ill, subtypes, either_direction, rng)",
         "simulated_cohorts",
     ),
     Mutant(
@@ -646,10 +653,17 @@ MUTANTS = [
         "score_figures",
     ),
     Mutant(
-        "means of systems count their own edges twice",
+        "edges between systems are missed from one end",
         "explanations/explanation.py",
-        "np.broadcast_to(different, len(a)).astype(float)",
-        "np.ones(len(a))",
+        "np.minimum(source, target) * len(names) + np.maximum(source, target)",
+        "source * len(names) + target",
+        "explanations",
+    ),
+    Mutant(
+        "contributions are turned without their base",
+        "explanations/explained_graphs.py",
+        "base=base * signs,",
+        "base=base,",
         "explanations",
     ),
     Mutant(

@@ -480,6 +480,7 @@ def test_systems_have_sums_for_against_and_net() -> None:
         == pytest.approx(one.edge_contributions[own].sum(), rel=1e-5)
     )
     assert np.isnan(net.loc["SMN", "SMN"])  # one node: no edge within
+    np.testing.assert_allclose(np.nansum(np.triu(net)), one.edge_contributions.sum(), rtol=1e-5)
     np.testing.assert_allclose(table["for"] + table["against"], table["contribution"])
     assert (table["for"] >= 0).all() and (table["against"] <= 0).all()
     assert table["n_edges"].sum() == len(one.edges) and np.abs(table["contribution"]).is_monotonic_decreasing

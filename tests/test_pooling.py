@@ -77,6 +77,14 @@ def test_only_edges_that_go_together_are_replaced() -> None:
     assert set(range(24)) <= found and len(found) < 40
 
 
+def test_edges_outside_the_pool_count_by_what_is_no_noise_in_them() -> None:
+    training, y, _ = drawn(400, 0)
+    c, own, _ = drawn(80, 1)
+    pooled = np.stack(explained(c, own).pooled(explained(training, y)).edge_contributions)
+    outside = slice(40, None)
+    assert np.abs(pooled[:, outside]).mean() < 0.5 * np.abs(c[:, outside]).mean()
+
+
 def test_the_class_explained_does_not_matter() -> None:
     training, y, _ = drawn(200, 0)
     c, own, _ = drawn(20, 1)

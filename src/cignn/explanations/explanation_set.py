@@ -147,9 +147,10 @@ class Explanations(ExplainedGraphs):
 
         In the training graphs of a class some edges may go together: those of a subtype, or a set that only
         some patients carry. All of them then tell what each of them is, and the contributions of these edges
-        are replaced by what the others make of them (Wiener's filter). What goes together has to do so in
-        both halves of the training graphs, and to exceed what it is in the other classes; if nothing does,
-        the contributions stay as they are. The log-odds stay the same in any case.
+        are replaced by what they make of each other (Wiener's filter); those of the other edges shrink by
+        the share of noise in them. What goes together has to do so in both halves of the training graphs,
+        and to exceed what it is in the other classes; if nothing does, the contributions stay as they are.
+        The log-odds stay the same in any case.
 
         Parameters
         ----------

@@ -3,7 +3,8 @@
 One edge of one graph is mostly noise. Where edges go together in the graphs of a class, such as those of a
 subtype, all of them tell what each of them is: contributions are taken as a sum of a signal, whose
 covariance S is what the class has beyond the others, and of noise, whose covariance N is that of the others.
-The expected signal S (S + N)⁻¹ c takes their place (Wiener's filter).
+The expected signal S (S + N)⁻¹ c takes their place (Wiener's filter). Beside it the noise of all other edges
+would look large: they count by the share of their squares that is no noise.
 """
 
 from __future__ import annotations
@@ -30,23 +31,24 @@ class Pool(NamedTuple):
     filter: np.ndarray  # (m, m)
     mean: np.ndarray  # (e,), of the contributions of the others
     std: np.ndarray  # (e,)
+    reliability: np.ndarray  # (e,), in [0, 1]: share of the class's squares that exceeds those of the others
 
     def apply(self, contributions: np.ndarray, present: np.ndarray) -> np.ndarray:
-        """Return contributions (g, e) with the pooled edges replaced; their sums stay as they are.
+        """Return pooled contributions (g, e); their sums stay as they are. present : (g, e), bool.
 
         What the filter takes from a graph, noise, is shared by all of its edges, in proportion to ``std``.
         """
-        found = np.array(contributions, np.float64)
-        if self.pooled.any():
-            at = self.edges
-            standard = (found[:, at] - self.mean[at]) / self.std[at]
-            signal = self.mean[at] + self.std[at] * (standard @ self.filter.T)
-            found[:, at[self.pooled]] = signal[:, self.pooled]
-            found *= present
-            rest = contributions.sum(1, dtype=np.float64) - found.sum(1)
-            shares = self.std * present
-            found += rest[:, None] * shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)
-        return found
+        if not self.pooled.any():
+            return contributions
+        at = self.edges
+        standard = (contributions[:, at] - self.mean[at]) / self.std[at]
+        signal = self.mean[at] + self.std[at] * (standard @ self.filter.T)
+        found = self.reliability * contributions
+        found[:, at[self.pooled]] = signal[:, self.pooled]
+        found *= present
+        rest = contributions.sum(1, dtype=np.float64) - found.sum(1)
+        shares = self.std * present
+        return found + rest[:, None] * shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)
 
 
 def find_pool(contributions: np.ndarray, own: np.ndarray, halves: np.ndarray) -> Pool:
@@ -58,7 +60,7 @@ def find_pool(contributions: np.ndarray, own: np.ndarray, halves: np.ndarray) ->
     c = np.asarray(contributions, np.float64)
     mean, std = c[~own].mean(0), c[~own].std(0)
     std = np.where(std > 0, std, 1e-12)
-    nothing = Pool(np.empty(0, int), np.empty(0, bool), np.empty((0, 0)), mean, std)
+    nothing = Pool(np.empty(0, int), np.empty(0, bool), np.empty((0, 0)), mean, std, np.ones(len(std)))
     if min((part & half).sum() for part in (own, ~own) for half in (halves, ~halves)) < FEWEST:
         return nothing
     standard = np.clip((c - mean) / std, -FAR, FAR)
@@ -73,8 +75,10 @@ def find_pool(contributions: np.ndarray, own: np.ndarray, halves: np.ndarray) ->
     signal = (loadings * np.maximum(found.excess[: len(used)][used], 0)) @ loadings.T
     noise = np.diag(found.noise)
     excess = np.maximum(np.diag(found.second) - noise, LEAST_EXCESS * noise)
+    pooled = np.diag(signal) / excess > LEAST_SHARE
     filtered = np.linalg.solve(signal + found.noise, signal).T
-    return Pool(edges, np.diag(signal) / excess > LEAST_SHARE, filtered, mean, std)
+    reliability = 1 - np.minimum(squares[1] / np.maximum(squares[0], 1e-12), 1)
+    return Pool(edges, pooled, filtered, mean, std, reliability)
 
 
 class _Modes(NamedTuple):
