@@ -157,9 +157,9 @@ def test_what_survives_leads_the_group_and_has_stars() -> None:
     assert "what goes along with the decision" in told and "what the decision is made from" in told
     assert "It came back." in told
     assert told.index("3 of 190 connections") < told.index("Within and between systems")
-    assert "Positive values speak for patient" in told
+    assert "Positive values: higher speaks for patient; negative ones: lower speaks for patient." in told
     either = words_of(contributing(group=surveyed(reading="size")))
-    assert "Positive values speak for the true class" in either
+    assert "Positive values: speaks for the true class" in either
 
 
 def test_a_map_like_that_of_motion_is_a_warning() -> None:

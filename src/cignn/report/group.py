@@ -81,13 +81,16 @@ def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
         "reading": group.reading,
         "reason": re.sub(r"-(?=\d)", "−", group.reason[:1].upper() + group.reason[1:]),
         "readings": {name: f"{READINGS[name]}: {words}" for name, words in MEANINGS.items()},
-        "towards": towards(data, group),
+        "signs": sign_words(data, group),
     }
 
 
-def towards(data: ReportData, group: GroupExplanation) -> str:
-    """What positive values of the map speak for."""
-    return "the true class" if group.reading == "size" else data.class_name(group.classes[1])
+def sign_words(data: ReportData, group: GroupExplanation) -> tuple[str, str]:
+    """What positive and negative values of the map mean."""
+    if group.reading == "size":
+        return "speaks for the true class", "speaks against it"
+    second = data.class_name(group.classes[1])
+    return f"higher speaks for {second}", f"lower speaks for {second}"
 
 
 def _components(table: pd.DataFrame) -> list[dict[str, object]]:
@@ -232,7 +235,7 @@ def _map_matrix(data: ReportData, group: GroupExplanation, names: list[str]) -> 
         a, b = at[str(row.source_system)], at[str(row.target_system)]
         values[a, b] = values[b, a] = row.mean
         stars[a, b] = stars[b, a] = row.Index in found
-    caption = f"Mean of the map between systems, positive where connections speak for {towards(data, group)}"
+    caption = f"Mean of the map between systems (positive: {sign_words(data, group)[0]})"
     note = (
         "★ pairs with larger values than permuted labels give, or shifted to one side as a whole; the others "
         "have no colour."

@@ -7,7 +7,7 @@ import pandas as pd
 
 from cignn.explanations import GroupExplanation
 from cignn.report.evidence import evidence, pair_sums
-from cignn.report.group import group_payload, survey_payload, towards
+from cignn.report.group import group_payload, sign_words, survey_payload
 from cignn.report.performance import calibration_bins
 from cignn.report.records import Edges, Records, alike, packed
 from cignn.report.report_data import ReportData
@@ -49,7 +49,7 @@ def payload_of(data: ReportData, edges: Edges | None, kept: Records) -> dict[str
 
 
 def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
-    words = {"towards": towards(data, group), "second": data.class_name(group.classes[1])}
+    words = {"signs": sign_words(data, group), "second": data.class_name(group.classes[1])}
     return survey_payload(group) | words | {"alpha": float(group.alpha)}
 
 

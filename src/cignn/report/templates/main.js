@@ -8,7 +8,7 @@ function groupSection() {
   const viewer = (label) => new Viewer(place, NODES, { label });
   if (SURVEY) {
     root.append(place);
-    return viewer(`Map of the group of ${n}`).setEdges(surveyEdges(), [`speaks for ${SURVEY.towards}`, `against ${SURVEY.towards}`]);
+    return viewer(`Map of the group of ${n}`).setEdges(surveyEdges(), SURVEY.signs);
   }
   const show = (k) => {
     const set = GROUP.sets[k];
@@ -52,7 +52,7 @@ function surveyColumns() {
   const largest = largestOf(value);
   const out = [
     { label: "survives", value: (e) => (found[e] ? "★" : "–"), note: `q of at most ${alpha}` },
-    { label: "value", first: true, numeric: true, size: true, value: (e) => value[e], cell: (e) => (found[e] ? signedBar(value[e], largest) : signed(value[e], digitsOf(largest))), note: `on the map that ranks the connections, positive where they speak for ${SURVEY.towards}; sorted by size` },
+    { label: "value", first: true, numeric: true, size: true, value: (e) => value[e], cell: (e) => (found[e] ? signedBar(value[e], largest) : signed(value[e], digitsOf(largest))), note: `on the map that ranks the connections (positive: ${SURVEY.signs[0]}); sorted by size` },
     { label: "direction", value: (e) => ["lower", "–", "higher"][direction[e] + 1], note: `in ${second}` },
   ];
   const more = [
