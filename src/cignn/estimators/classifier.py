@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
@@ -21,7 +20,13 @@ from cignn._checks import shown
 from cignn._random import RandomState
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import control_class, refuse_scores
-from cignn.estimators.persistence import CONNECTIONS, Saved, read_weights, weight_bytes, write_folder
+from cignn.estimators.persistence import (
+    CONNECTIONS,
+    Saved,
+    connection_bytes,
+    read_connections,
+    write_folder,
+)
 from cignn.explanations import EdgeReference
 from cignn.graphs import GraphSet
 from cignn.graphs.edge_statistics import EdgeStatistics
@@ -303,24 +308,16 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         """Return the content of the files that a model folder holds beside its config, by name."""
 
     def _connection_files(self) -> dict[str, bytes]:
-        """What is known of the connections of the training graphs, as a file; none where it is nothing."""
+        """The statistics of connections as a file; none where they are not known."""
         if self.edge_statistics_ is None or self.reference_ is None:
             return {}
-        arrays = {"centre": self.edge_statistics_.centre, "scale": self.edge_statistics_.scale}
-        arrays |= {"mean": self.reference_.mean, "std": self.reference_.std}
-        known = {name: torch.from_numpy(np.nan_to_num(values)) for name, values in arrays.items()}
-        return {CONNECTIONS: weight_bytes(known)}
+        return {CONNECTIONS: connection_bytes(self.edge_statistics_, self.reference_)}
 
     def _read_connections(self, saved: Saved) -> None:
         """Take the statistics of connections from a model folder that has some."""
-        if CONNECTIONS not in saved.files or saved.config.get("control") is None:
-            return
-        arrays = {name: values.numpy() for name, values in read_weights(saved, CONNECTIONS).items()}
-        shape = (self.n_nodes_, self.n_nodes_)
-        if any(arrays[name].shape != shape for name in ("centre", "scale", "mean", "std")):
-            raise ValueError(f"statistics of connections are no {shape} matrices")
-        self.edge_statistics_ = EdgeStatistics(arrays["centre"], arrays["scale"])
-        self.reference_ = EdgeReference(arrays["mean"], arrays["std"], str(saved.config["control"]))
+        if CONNECTIONS in saved.files:
+            name = str(saved.config.get("control"))
+            self.edge_statistics_, self.reference_ = read_connections(saved, self.n_nodes_, name)
 
     @classmethod
     @abstractmethod

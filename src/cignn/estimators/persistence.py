@@ -28,6 +28,8 @@ from torch import Tensor
 
 from cignn._arrays import digest, sha256
 from cignn._files import locked, replacing, unwritten
+from cignn.explanations import EdgeReference
+from cignn.graphs.edge_statistics import EdgeStatistics
 
 FORMAT = "cignn model"
 FORMAT_VERSION = 5
@@ -38,6 +40,7 @@ PREPARATION = "preparation.json"
 REFERENCE = "preparation.safetensors"
 CONNECTIONS = "connections.safetensors"  # their statistics in the training graphs and their controls
 SETTINGS = "settings.toml"  # options of the command line
+STATISTICS = ("centre", "scale", "mean", "std")  # what it holds
 FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, SETTINGS)
 LARGEST_CONFIG = 2**28  # bytes
 # types in our pipelines that skops does not trust by default
@@ -120,6 +123,12 @@ def write_folder(
 def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
     """Return tensors as a safetensors file."""
     return save({name: value.detach().cpu().contiguous() for name, value in weights.items()})
+
+
+def connection_bytes(statistics: EdgeStatistics, reference: EdgeReference) -> bytes:
+    """Return statistics of connections in training graphs, and in their controls, as a safetensors file."""
+    arrays = {**statistics._asdict(), "mean": reference.mean, "std": reference.std}
+    return weight_bytes({name: torch.from_numpy(np.nan_to_num(values)) for name, values in arrays.items()})
 
 
 def json_bytes(content: Mapping[str, Any]) -> bytes:
@@ -261,6 +270,15 @@ def read_weights(saved: Saved, name: str = WEIGHTS) -> dict[str, Tensor]:
             f"{saved.path / name} holds weights that are not finite ({bad}); fit the model again."
         )
     return weights
+
+
+def read_connections(saved: Saved, n: int | None, control: str) -> tuple[EdgeStatistics, EdgeReference]:
+    """Return what `connection_bytes` wrote of graphs of n nodes; control : the name of their controls."""
+    arrays = {name: values.numpy() for name, values in read_weights(saved, CONNECTIONS).items()}
+    if {name: values.shape for name, values in arrays.items()} != dict.fromkeys(STATISTICS, (n, n)):
+        raise ValueError(f"{CONNECTIONS} does not hold {', '.join(STATISTICS)} of {n} nodes")
+    centre, scale, mean, std = (arrays[name] for name in STATISTICS)
+    return EdgeStatistics(centre, scale), EdgeReference(mean, std, control)
 
 
 def read_pipeline(saved: Saved) -> Any:

@@ -35,8 +35,7 @@ class BuiltInExplainer(Explainer):
     Parameters
     ----------
     contributions : bool or "auto", default="auto"
-        Whether to compute contributions of edges beside their weights; "auto" does on aligned graphs, where
-        they take as long as the weights.
+        Whether to compute contributions of edges beside their weights; "auto" does on aligned graphs.
     random_state : int, RandomState, Generator or None, default=None
         Source of all random numbers.
     verbose : int, default=0

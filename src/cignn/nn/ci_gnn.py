@@ -81,15 +81,10 @@ class _Mask(NamedTuple):
 
 
 class _Pass(NamedTuple):
-    """What a pass computes; values and prob : logits and weights of edges as the classifier reads them."""
+    """What a pass computes: the subgraphs, their class logits and those of what they leave."""
 
+    mask: _Mask
     logits: Tensor
-    edge_logits: Tensor
-    values: Tensor
-    prob: Tensor
-    alpha: Tensor | None
-    beta: Tensor | None
-    latent: Latent | None
     rest_logits: Tensor | None
 
 
@@ -341,17 +336,9 @@ class CIGNN(SingleModel):
         CIGNNOutput
             Logits, edge weights and latents.
         """
-        found = self._read(batch, edge_weights, noise)
-        weights = self.classifier.edge_matrix(found.prob) * batch.edges
-        return CIGNNOutput(
-            found.logits,
-            found.edge_logits,
-            weights,
-            found.alpha,
-            found.beta,
-            found.latent,
-            found.rest_logits,
-        )
+        mask, logits, rest_logits = self._read(batch, edge_weights, noise)
+        weights = self.classifier.edge_matrix(mask.prob) * batch.edges
+        return CIGNNOutput(logits, mask.edge_logits, weights, mask.alpha, mask.beta, mask.latent, rest_logits)
 
     def path(self, batch: GraphBatch) -> Path:
         """Return the way from no edges to the graphs of a batch.
@@ -375,9 +362,8 @@ class CIGNN(SingleModel):
 
     def _read(self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None) -> _Pass:
         """Classify a batch through its causal subgraph."""
-        found = self._mask(batch, edge_weights, noise)
-        logits, rest_logits = self._classify(batch, found.prob, noise)
-        return _Pass(logits, *found, rest_logits)
+        mask = self._mask(batch, edge_weights, noise)
+        return _Pass(mask, *self._classify(batch, mask.prob, noise))
 
     def _mask(self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None) -> _Mask:
         """Find the causal subgraph of every graph."""
@@ -507,9 +493,9 @@ class CIGNN(SingleModel):
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
         if keep is not None:
             present = self.classifier.presence(batch)
-            if len(out.values) < len(present):  # one mask for all graphs: it counts by how many have an edge
+            if len(out.mask.values) < len(present):  # one mask for all: it counts by how many have an edge
                 present = present.sum(0, keepdim=True)
-            edges = EdgeMeans.of(out.values.flatten(), present.flatten())
+            edges = EdgeMeans.of(out.mask.values.flatten(), present.flatten())
             losses["edges"] = edges.information(keep)
             if self.pricing == "explained":
                 floor = edges.information(
@@ -517,11 +503,11 @@ class CIGNN(SingleModel):
                 )
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
         some = slice(None, None, VAE_STRIDE)
-        if out.latent is not None:
-            assert out.alpha is not None and out.beta is not None
-            latent = Latent(*(part[some] for part in out.latent))
-            z = torch.cat([out.alpha[some], out.beta[some]], -1)
-            pooled = _node_mean(out.latent.mean, batch)
+        if out.mask.latent is not None:
+            assert out.mask.alpha is not None and out.mask.beta is not None
+            latent = Latent(*(part[some] for part in out.mask.latent))
+            z = torch.cat([out.mask.alpha[some], out.mask.beta[some]], -1)
+            pooled = _node_mean(out.mask.latent.mean, batch)
         else:
             h, adj, mask = self._hidden(batch)
             pooled = self.encoder.pooled(h, adj, mask)
