@@ -660,6 +660,21 @@ MUTANTS = [
         "explanations",
     ),
     Mutant(
+        "pooled directions are tried on the graphs they were made from",
+        "estimators/excess_variance.py",
+        "areas[i] = 0.5 + found.signs * (_area(sizes[:, ~half], own[~half]) - 0.5)",
+        "areas[i] = 0.5 + found.signs * (_area(np.abs(found.project(z[half])), own[half]) - 0.5)",
+        "excess_variance",
+        "linear_model",
+    ),
+    Mutant(
+        "modes that do not return are pooled",
+        "explanations/pooling.py",
+        "return np.sqrt(ratios[0] * ratios[1]) > LEAST_RATIO",
+        "return np.sqrt(ratios[0] * ratios[1]) > 0",
+        "pooling",
+    ),
+    Mutant(
         "contributions are turned without their base",
         "explanations/explained_graphs.py",
         "base=base * signs,",

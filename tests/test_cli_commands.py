@@ -641,9 +641,8 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
     assert result.code == 0 and told in result.err and told in (here / "r5.html").read_text()
     assert call("report", "svm", "--out", "r4.html").code == 0
     assert '"evidence":{"explained"' in (here / "r4.html").read_text(), "a linear model explains itself"
-    assert call("fit", "my_study", "--method", "rbf-svm", "--out", "rbf", "--json").code == 0
-    result = call("report", "rbf", "--out", "r6.html")
-    assert result.code == 2 and "fit one such as ci-gnn" in result.err
+    refused = call("report", "svm", "--out", "r6.html", "--explainer", "gnn-explainer")
+    assert refused.code == 2 and "fit one such as ci-gnn" in refused.err
 
 
 # --------------------------------------------------------------------- bad input

@@ -166,9 +166,9 @@ def test_a_map_like_that_of_motion_is_a_warning() -> None:
     own = surveyed()
     motion = upper_triangle(own.map)
     told = words_of(contributing(group=surveyed(nuisances={"motion": motion, "age": -motion[::-1]})))
-    assert "Motion: rank correlation 1.00 with the map of motion" in told
-    assert "may be motion</strong>; take it out with <code>--deconfound motion</code>" in told
-    assert "may be age" not in told
+    assert "their own maps: motion 1.00, age" in told
+    assert "Warning: the map resembles that of motion (1.00, above 0.3).</strong>" in told
+    assert "take it out with <code>--deconfound motion</code>" in told and "may be age" not in told
     assert "is not known: the subjects have no such columns" in words_of(contributing(group=own))
 
 
@@ -205,7 +205,7 @@ def test_flat_weights_of_systems_are_called_flat_and_shaded_alike() -> None:
     flat = replace(data, explanations=Explanations(data.graphs, weights))
     told = words_of(flat)
     assert "the model looks at all pairs of systems alike" in told
-    shades = [cell.shade for row in system_matrix(flat).rows for cell in row if cell.value is not None]
+    shades = [cell.shade for row in system_matrix(flat).rows for cell in row if cell.text != "–"]
     assert max(shades) - min(shades) < 5
 
 
@@ -309,6 +309,21 @@ def test_a_map_of_which_nothing_survives_has_no_colours(page: Page, tmp_path: Pa
     return n"""
     assert page.js(coloured) == 0
     assert not any("★" in text for text in page.column("#edge-table", 2))
+    page.open(path, "#subject-1")
+    assert "No connection survives in the group." in page.text("#evidence .notice")
+
+
+@needs_browser
+def test_a_model_that_hardly_decides_is_said_to(page: Page, tmp_path: Path) -> None:  # noqa: F811
+    data = contributing()
+    little = [1e-5 * values for values in data.explanations.edge_contributions]
+    weak = data.explanations._with(edge_contributions=little, base=np.zeros(N))
+    page.open(write_report(tmp_path / "weak.html", replace(data, explanations=weak)), "#subject-1")
+    assert any("nearly the same whatever they are" in text for text in page.texts("#evidence .notice"))
+    widths = page.js(
+        "return [...document.querySelectorAll('.side .fill')].map(e => parseFloat(e.style.width))"
+    )
+    assert widths and max(widths) < 5
 
 
 @needs_browser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -78,7 +79,7 @@ def _survey(data: ReportData, group: GroupExplanation) -> dict[str, object]:
         "columns": {name: words.format(data.class_name(group.classes[1])) for name, words in HELP.items()},
         "nuisance": _nuisance(group.nuisance),
         "reading": group.reading,
-        "reason": group.reason,
+        "reason": re.sub(r"-(?=\d)", "−", group.reason[:1].upper() + group.reason[1:]),
         "readings": {name: f"{READINGS[name]}: {words}" for name, words in MEANINGS.items()},
         "towards": towards(data, group),
     }
@@ -106,7 +107,7 @@ def _nuisance(table: pd.DataFrame) -> list[dict[str, object]]:
     """How much of the map is motion, age or site; the largest first."""
     rows = table.sort_values("rho", key=np.abs, ascending=False, kind="stable")
     return [
-        {"name": str(row.nuisance), "rho": float(row.rho), "warn": bool(row.flag)}
+        {"name": str(row.nuisance), "rho": fixed(row.rho, 2), "warn": bool(row.flag)}
         for row in rows.itertuples()
         if np.isfinite(row.rho)
     ]
@@ -189,7 +190,7 @@ def _mean_deviations(data: ReportData, who: np.ndarray) -> str | None:
 class Cell(NamedTuple):
     """A pair of systems in the matrix."""
 
-    value: float | None  # None where no edge joins the two
+    text: str  # its value, – where no edge joins the two
     shade: float  # per cent of the darkest colour, 0 without a colour
     side: str  # "plus", "minus", or "" for values without a sign
     star: bool
@@ -201,8 +202,10 @@ class SystemMatrix(NamedTuple):
     names: list[str]
     rows: list[list[Cell]]
     caption: str
-    digits: int
     note: str
+
+
+EMPTY = Cell("–", 0.0, "", False)
 
 
 def system_matrix(data: ReportData) -> SystemMatrix | None:
@@ -258,13 +261,13 @@ def _signed_matrix(
     names: list[str], values: np.ndarray, stars: np.ndarray, caption: str, note: str, coloured: np.ndarray
 ) -> SystemMatrix:
     largest = float(np.nanmax(np.abs(values), initial=0)) or 1.0
-    digits = int(np.clip(np.ceil(-np.log10(largest)) + 1, 2, 4))
+    digits = int(np.clip(np.ceil(-np.log10(largest)) + 1, 2, 6))
     rows = [
         [
-            Cell(None, 0.0, "", False)
+            EMPTY
             if np.isnan(value)
             else Cell(
-                float(value),
+                fixed(value, digits),
                 100 * abs(float(value)) / largest if colour else 0.0,
                 ("plus" if value > 0 else "minus") if colour else "",
                 bool(star),
@@ -273,26 +276,28 @@ def _signed_matrix(
         ]
         for row in zip(values, stars, coloured, strict=True)
     ]
-    return SystemMatrix(names, rows, caption, digits, note)
+    return SystemMatrix(names, rows, caption, note)
 
 
 def _weight_matrix(data: ReportData, names: list[str]) -> SystemMatrix:
     """Mean weights, shaded from 0 to 1 so that small differences stay small."""
     values = data.explanations.by_system(by="weight").loc[names, names].to_numpy(float)
     span = float(np.nanmax(values) - np.nanmin(values))
+    digits, note = 2, ""
+    if span < FLAT:
+        digits = 3
+        note = f"The means differ by {span:.2g} at most: the model looks at all pairs of systems alike."
     rows = [
-        [
-            Cell(None, 0.0, "", False) if np.isnan(v) else Cell(float(v), 100 * float(v), "", False)
-            for v in row
-        ]
+        [EMPTY if np.isnan(v) else Cell(fixed(v, digits), 100 * float(v), "", False) for v in row]
         for row in values
     ]
-    note = ""
-    if span < FLAT:
-        note = f"The means differ by {span:.2g} at most: the model looks at all pairs of systems alike."
-    return SystemMatrix(
-        names, rows, "Mean edge weight; shades run from 0 to 1", 2 if span >= FLAT else 3, note
-    )
+    return SystemMatrix(names, rows, "Mean edge weight; shades run from 0 to 1", note)
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number with a real minus sign, and none before 0."""
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if not float(text) else text.replace("-", "−")
 
 
 def _long_names(data: ReportData) -> list[tuple[str, str]]:
@@ -323,4 +328,4 @@ def _carriers(table: pd.DataFrame | None) -> list[list[str]] | None:
 
 def _digits(row: object, name: str, digits: int) -> str:
     value = float(getattr(row, name))
-    return f"{value:.{digits}f}".replace("-", "−") if np.isfinite(value) else "–"
+    return fixed(value, digits) if np.isfinite(value) else "–"

@@ -1,5 +1,7 @@
 // What speaks for and against a decision: contributions in log-odds of the class explained.
 const LISTED = 10; // connections on each side
+const FULL = 0.01; // the least contribution that fills a bar: smaller ones look small
+const LITTLE = 0.2; // contributions of all connections together below which a model hardly decides
 const explainedName = (i) => REPORT.classes[EVIDENCE.explained[i]];
 
 function deviationWords(d) {
@@ -10,11 +12,13 @@ function deviationWords(d) {
 
 function evidenceSection(i, nodes, edges) {
   const name = explainedName(i);
+  const totals = [EVIDENCE.plus[i], EVIDENCE.minus[i]];
   const out = element("section", { "aria-label": `For and against ${name}`, id: "evidence" }, element("h3", {}, `For and against ${name}`), sumLine(i, name));
   const order = Array.from(edges.v.keys()).sort((a, b) => Math.abs(edges.v[b]) - Math.abs(edges.v[a]));
   const sides = [order.filter((e) => edges.v[e] > 0), order.filter((e) => edges.v[e] < 0)];
   const largest = order.length ? Math.abs(edges.v[order[0]]) : 1;
-  const totals = [EVIDENCE.plus[i], EVIDENCE.minus[i]];
+  if (totals[0] + totals[1] < LITTLE) out.append(element("p", { class: "notice" }, `All connections together move the log-odds by ${number(totals[0] + totals[1], 3)} at most: the model says nearly the same whatever they are.`));
+  if (SURVEY && !SURVEY.selected.some(Boolean)) out.append(element("p", { class: "notice" }, `No connection survives in the group. These contributions say how the model came to its answer, and nothing about ${name}.`));
   out.append(element("div", { class: "pair sides" }, ...sides.map((side, k) => sideList(side, k, name, nodes, edges, largest, totals[k]))));
   const words = `In log-odds: a contribution of +0.69 doubles the odds of ${name}. The base is the model's answer without any contribution.`;
   out.append(element("p", { class: "quiet" }, REFERENCE ? `${words} SD: standard deviations of ${REFERENCE.name}, from their mean.` : words));
@@ -39,7 +43,7 @@ function sideList(side, k, name, nodes, edges, largest, total) {
   const shown = side.slice(0, LISTED);
   const item = (e) => {
     const what = element("span", { class: "name" }, breakable(nodes.names[edges.s[e]]), " – ", breakable(nodes.names[edges.t[e]]), star(edges.s[e], edges.t[e]));
-    const track = element("span", { class: "track", "aria-hidden": "true" }, element("i", { class: `fill ${style}`, style: `width:${share(Math.abs(edges.v[e]) / largest)}` }));
+    const track = element("span", { class: "track", "aria-hidden": "true" }, element("i", { class: `fill ${style}`, style: `width:${share(Math.abs(edges.v[e]) / Math.max(largest, FULL))}` }));
     return element("li", {}, what, track, element("span", { class: "value" }, signed(edges.v[e], digitsOf(largest))), element("span", { class: "note" }, deviationWords(edges.deviation[e])));
   };
   const out = element("div", {}, element("h4", {}, `${word} ${name}`));
