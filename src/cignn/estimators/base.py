@@ -24,15 +24,13 @@ from cignn.estimators.classifier import (
     check_nodes,
     checked_probabilities,
     class_codes,
-    class_weights,
     labelled,
-    score_weights,
     size_of,
 )
 from cignn.estimators.feeds import Data
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.set_statistics import SetStatistics, store_statistics
-from cignn.estimators.settings import rules, within
+from cignn.estimators.settings import class_weights, rules, score_weights, within
 from cignn.estimators.stacks import Fit, fit_together
 from cignn.estimators.subjects import set_aside
 from cignn.estimators.training import Stage, Training, evaluation_mode, resolve_device

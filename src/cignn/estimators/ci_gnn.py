@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from cignn._checks import WIDEST
 from cignn._random import RandomState
 from cignn.estimators.ci_gnn_settings import OUTSIDE, SETTINGS, UNSET, as_settings, resolve
-from cignn.estimators.classifier import ClassWeight
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.settings import (
     AUTO_DENSITY,
+    ClassWeight,
     auto_epochs,
     choice,
     is_auto,

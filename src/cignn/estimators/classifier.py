@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,10 +12,8 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from cignn._checks import shown
 from cignn._random import RandomState
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import control_class, refuse_scores
@@ -27,11 +24,11 @@ from cignn.estimators.persistence import (
     read_connections,
     write_folder,
 )
+from cignn.estimators.settings import ClassWeight
 from cignn.explanations import EdgeReference
 from cignn.graphs import GraphSet
 from cignn.graphs.edge_statistics import EdgeStatistics
 
-ClassWeight = Mapping[Any, float] | str | None
 EvalSet = GraphSet | tuple[GraphSet, Sequence | np.ndarray] | None
 
 LARGEST_LABEL = 4096  # bytes; a config must not ask for more memory than labels need
@@ -77,28 +74,6 @@ def class_codes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"fit needs at least two classes, got one class, {classes.tolist()[0]!r}.")
     refuse_scores(labels)
     return classes, codes
-
-
-def class_weights(class_weight: ClassWeight, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """(classes,) what a training graph of each class counts."""
-    if class_weight is None:
-        return np.ones(len(classes), np.float32)
-    given = class_weight if isinstance(class_weight, dict) else {}
-    if class_weight is not given and not (isinstance(class_weight, str) and class_weight == "balanced"):
-        raise ValueError(f'class_weight must be None, "balanced" or a dict, got {shown(class_weight)}.')
-    numbers = all(isinstance(weight, Real) for weight in given.values())
-    weight = compute_class_weight(class_weight, classes=classes, y=classes[codes]) if numbers else np.zeros(1)
-    if not (weight > 0).all():
-        raise ValueError(f"class_weight must give every class a positive weight, got {class_weight!r}.")
-    return weight.astype(np.float32)
-
-
-def score_weights(class_weight: ClassWeight, weight: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """(classes,) what a validation graph of each class counts: "balanced" is so on these very graphs."""
-    if not isinstance(class_weight, str):
-        return weight
-    counts = np.bincount(codes, minlength=len(weight))
-    return np.divide(len(codes), counts, out=np.zeros(len(weight)), where=counts > 0)
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):

@@ -10,9 +10,8 @@ from typing import Any
 from torch import nn
 
 from cignn._random import RandomState
-from cignn.estimators.classifier import ClassWeight
 from cignn.estimators.explaining import ExplainingClassifier
-from cignn.estimators.settings import gnn_settings, layer_widths, within
+from cignn.estimators.settings import ClassWeight, gnn_settings, layer_widths, within
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
 from cignn.nn.dir import DIR

@@ -10,8 +10,7 @@ from torch import nn
 
 from cignn._random import RandomState
 from cignn.estimators.base import NeuralGraphClassifier
-from cignn.estimators.classifier import ClassWeight
-from cignn.estimators.settings import gnn_settings
+from cignn.estimators.settings import ClassWeight, gnn_settings
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
 from cignn.nn.classifiers import GNN

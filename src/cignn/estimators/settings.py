@@ -1,14 +1,20 @@
-"""What the neural estimators do with their parameters: checks, and what "auto" stands for."""
+"""What estimators do with their parameters: checks, what "auto" stands for, what graphs of a class count."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from numbers import Real
 from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
 
 from cignn import _checks
 from cignn.graphs import GraphSet
 from cignn.nn.layers import LAYERS, READOUTS
+
+ClassWeight = Mapping[Any, float] | str | None
 
 STEPS = 3000  # gradient steps that epochs="auto" makes room for, within the bounds below
 MIN_EPOCHS, MAX_EPOCHS = 60, 200
@@ -101,3 +107,27 @@ def auto_epochs(n_graphs: int, batch_size: int) -> int:
     """Epochs that make about `STEPS` gradient steps, within bounds."""
     steps = -(-n_graphs // batch_size)
     return min(max(MIN_EPOCHS, -(-STEPS // steps)), MAX_EPOCHS)
+
+
+def class_weights(class_weight: ClassWeight, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """(classes,) what a training graph of each class counts."""
+    if class_weight is None:
+        return np.ones(len(classes), np.float32)
+    given = class_weight if isinstance(class_weight, dict) else {}
+    if class_weight is not given and not (isinstance(class_weight, str) and class_weight == "balanced"):
+        raise ValueError(
+            f'class_weight must be None, "balanced" or a dict, got {_checks.shown(class_weight)}.'
+        )
+    numbers = all(isinstance(weight, Real) for weight in given.values())
+    weight = compute_class_weight(class_weight, classes=classes, y=classes[codes]) if numbers else np.zeros(1)
+    if not (weight > 0).all():
+        raise ValueError(f"class_weight must give every class a positive weight, got {class_weight!r}.")
+    return weight.astype(np.float32)
+
+
+def score_weights(class_weight: ClassWeight, weight: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """(classes,) what a validation graph of each class counts: "balanced" is so on these very graphs."""
+    if not isinstance(class_weight, str):
+        return weight
+    counts = np.bincount(codes, minlength=len(weight))
+    return np.divide(len(codes), counts, out=np.zeros(len(weight)), where=counts > 0)

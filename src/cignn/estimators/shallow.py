@@ -24,13 +24,12 @@ from cignn.estimators.classifier import (
     GraphClassifier,
     checked_probabilities,
     class_codes,
-    class_weights,
     labelled,
 )
 from cignn.estimators.explaining import relative_sizes, target_codes
 from cignn.estimators.graph_vectors import FEATURES, GraphVectors
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
-from cignn.estimators.settings import choice, whole, within
+from cignn.estimators.settings import choice, class_weights, whole, within
 from cignn.estimators.shallow_contributions import Linear, explicable
 from cignn.estimators.subjects import folds
 from cignn.explanations import Explanations

@@ -11,9 +11,8 @@ from torch import nn
 
 from cignn._checks import WIDEST
 from cignn._random import RandomState
-from cignn.estimators.classifier import ClassWeight
 from cignn.estimators.explaining import ExplainingClassifier
-from cignn.estimators.settings import gnn_settings, whole, within
+from cignn.estimators.settings import ClassWeight, gnn_settings, whole, within
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
 from cignn.nn.sib import SIB

@@ -3,8 +3,8 @@
 Networks of half-samples give coefficients w of every connection. Two linear readings follow from them and
 from the covariance Σ of the connections among the subjects:
 
-- *use*, what the decision is made from: (Σ + γ)^(−3/4) w. Training shrinks coefficients along weak modes of
-  the data; this undoes part of it.
+- *use*, what the decision is made from: (Σ + γ)⁻¹ w, divided by the root of the spread of w over
+  half-samples. Training shrinks coefficients along weak modes of the data; this undoes part of it.
 - *pattern*, what goes along with the decision: Σ^k w. With k = 1 it is the covariance of each connection with
   the score (Haufe et al. 2014); larger k smooth it along the strong modes of the data.
 
@@ -18,17 +18,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, stats
 
 from cignn.explanations.stability import largest, top_count
 
 READINGS = ("use", "pattern", "size")
-SHARPEN = -0.75
+RIDGE = 1.25  # γ in mean variances of the modes
 SMOOTH = (1.0, 1.5, 2.0)  # exponents of the pattern that are tried
 USUAL = 1.5  # where none is chosen
 MOST_GRAPHS = 2000  # from which the covariance is estimated
-CLEAR = 2.0  # standard deviations above permuted labels from which an overlap counts
-LEAST_OVERLAP = 0.1  # of the top connections, where there are no permuted labels
+CLEAR = 2.0  # standard deviations above permuted labels from which an agreement counts
+FAVOUR = 2.5  # how much more clearly the use has to return to be preferred to a pattern that returns
+LEAST_OVERLAP, LEAST_RHO = 0.1, 0.2  # where there are no permuted labels; the overlap as a share of the top
 
 
 class Modes(NamedTuple):
@@ -59,8 +60,8 @@ class Modes(NamedTuple):
         return new + (maps - along @ self.vectors) * ridge**exponent if ridge else new
 
     @property
-    def ridge(self) -> float:
-        """γ, the mean variance of the modes."""
+    def mean(self) -> float:
+        """Mean variance of the modes."""
         return float(self.values.mean()) if len(self.values) else 1.0
 
 
@@ -76,6 +77,49 @@ class Networks(NamedTuple):
         return Networks(*(one[rows] for one in self))
 
 
+class Agreement(NamedTuple):
+    """How well maps of disjoint halves agree: the mean over pairs, and that of every permutation."""
+
+    value: float
+    null: np.ndarray  # (P,)
+    spread: float  # expected of the value under permuted labels; 0 where they are too few
+    least: float  # from which it counts where there are no permuted labels
+
+    @classmethod
+    def of(cls, pairs: np.ndarray, permutation: np.ndarray, least: float) -> Agreement:
+        """Summarise agreements of pairs (R / 2,); permutation : (R / 2,) as in `Networks`."""
+        true = pairs[permutation < 0]
+        groups = [pairs[permutation == i] for i in np.unique(permutation[permutation >= 0])]
+        null = np.array([group.mean() for group in groups])
+        value = float(true.mean()) if len(true) else 0.0
+        if len(groups) < 3:
+            return cls(value, null, 0.0, least)
+        # the value is a mean of more pairs than those of permutations
+        several = [group.var(ddof=1) for group in groups if len(group) > 1]
+        own, m = float(np.mean(several)) if several else 0.0, np.mean([len(group) for group in groups])
+        shared = max(null.var(ddof=1) - own / m, 0.0)
+        return cls(value, null, float(np.sqrt(shared + own / max(len(true), 1))), least)
+
+    @property
+    def z(self) -> float:
+        """Standard deviations above permuted labels."""
+        if len(self.null) < 3:
+            return CLEAR * self.value / self.least
+        return (self.value - float(self.null.mean())) / max(self.spread, 1e-9)
+
+    @property
+    def clear(self) -> bool:
+        """Whether the agreement is beyond that of permuted labels."""
+        return self.z > CLEAR
+
+    def words(self, form: str) -> str:
+        """Return the value beside that of permuted labels."""
+        beside = ""
+        if len(self.null) >= 3:
+            beside = f" ({self.null.mean():{form}} ± {self.spread:{form}} with permuted labels)"
+        return f"{self.value:{form}}{beside}"
+
+
 class Reading(NamedTuple):
     """One map with those of half-samples and of permuted labels."""
 
@@ -83,23 +127,8 @@ class Reading(NamedTuple):
     values: np.ndarray  # (e,)
     halves: np.ndarray  # (R, e)
     null: np.ndarray  # (P, e), scaled to the spread of a map of R networks
-    overlap: float  # mean number of top connections that disjoint halves share, with the same sign
-    null_overlaps: np.ndarray  # (P,) the same for permuted labels
-
-    @property
-    def clear(self) -> bool:
-        """Whether the overlap is beyond that of permuted labels."""
-        if len(self.null_overlaps) < 3:
-            return self.overlap > LEAST_OVERLAP * top_count(len(self.values))
-        return bool(self.overlap > self.null_overlaps.mean() + CLEAR * self.null_overlaps.std(ddof=1))
-
-    def words(self) -> str:
-        """Return the overlap beside that of permuted labels."""
-        beside = ""
-        if len(self.null_overlaps) > 1:
-            mean, spread = self.null_overlaps.mean(), self.null_overlaps.std(ddof=1)
-            beside = f" ({mean:.1f} ± {spread:.1f} with permuted labels)"
-        return f"{self.overlap:.1f}{beside}"
+    common: Agreement  # number of top connections that halves share with the same sign, less the others
+    rho: Agreement  # rank correlation
 
 
 class Chosen(NamedTuple):
@@ -114,40 +143,52 @@ class Chosen(NamedTuple):
 def choose(networks: Networks, modes: Modes, wanted: str = "auto") -> Chosen:
     """Choose the reading that comes back on other subjects.
 
-    Complementary halves of the subjects decide: the pattern is chosen where its top connections return on the
-    other half clearly more often than with permuted labels, and more often than those of the use; where
-    neither returns but the size does, that is chosen; else the use.
+    Complementary halves of the subjects decide. The pattern is chosen where it correlates between them
+    clearly more than with permuted labels, unless the top connections of the use return much more clearly or
+    are shared more often; it is smoothed so that most are shared. Where neither returns but the size does,
+    that is chosen; else the use.
     """
-    true = networks.part(networks.permutation < 0)
-    spread = np.sqrt(np.sqrt(np.maximum(true.coefficients.var(0), 1e-30)))  # root of the standard deviation
+    w, permutation = networks.coefficients, networks.permutation
+    spread = np.sqrt(np.sqrt(np.maximum(w[permutation < 0].var(0), 1e-30)))  # root of the standard deviation
     spread = np.maximum(spread, 1e-3 * max(spread.max(initial=0.0), 1e-12))
-    sharpened = modes.power(networks.coefficients, SHARPEN, modes.ridge)
-    use = _read("use", sharpened / spread, networks.permutation)
-    patterns = [
-        _read("pattern", modes.power(networks.coefficients, k), networks.permutation)
-        for k in SMOOTH
-    ]  # fmt: skip
-    clear = [one for one in patterns if one.clear and one.overlap > use.overlap]
-    pattern = max(clear, key=lambda one: one.overlap) if clear else patterns[SMOOTH.index(USUAL)]
-    size = _read("size", networks.sizes, networks.permutation)
+    use = _read("use", modes.power(w, -1.0, RIDGE * modes.mean) / spread, permutation, compared=w)
+    patterns = [_read("pattern", modes.power(w, k), permutation) for k in SMOOTH]
+    smoothest = max(patterns, key=lambda one: one.common.value)
+    plain = patterns[0].rho
+    clearer = use.common.clear and use.common.z > FAVOUR * plain.z
+    diffuse = plain.clear and not clearer and smoothest.common.value > use.common.value
+    pattern = smoothest if diffuse else patterns[SMOOTH.index(USUAL)]
+    size = _read("size", networks.sizes, permutation)
     direction = np.where(use.values < 0, -1.0, 1.0)
     size = size._replace(values=size.values * direction, halves=size.halves * direction)
     if wanted != "auto":
         reading = {"use": use, "pattern": pattern, "size": size}[wanted]
-        return Chosen(reading, use, pattern, "this reading was asked for.")
-    reading = pattern if clear else size if size.clear and not use.clear else use
-    return Chosen(reading, use, pattern, _reason(reading, use, pattern, size))
+        return Chosen(reading, use, pattern, "This reading was asked for.")
+    reading = use
+    if diffuse:
+        reading = pattern
+    elif size.common.clear and not use.common.clear:
+        reading = size
+    return Chosen(reading, use, pattern, _reason(reading, use, patterns[0], size))
 
 
-def _read(name: str, maps: np.ndarray, permutation: np.ndarray) -> Reading:
-    """Gather the maps (R, e) of networks."""
+def _read(
+    name: str, maps: np.ndarray, permutation: np.ndarray, compared: np.ndarray | None = None
+) -> Reading:
+    """Gather the maps (R, e) of networks; compared : other maps by which halves are compared."""
+    compared = maps if compared is None else compared
     halves = maps[permutation < 0]
-    numbers = np.unique(permutation[permutation >= 0])
-    groups = [maps[permutation == i] for i in numbers]
+    groups = [maps[permutation == i] for i in np.unique(permutation[permutation >= 0])]
     null = np.array([group.mean(0) for group in groups]).reshape(len(groups), maps.shape[1])
-    overlaps = np.array([overlap(group) for group in groups])
+    of_pair = permutation[::2]
+    k = top_count(maps.shape[1])
     return Reading(
-        name, halves.mean(0), halves, null * _shrink(groups, null, len(halves)), overlap(halves), overlaps
+        name,
+        halves.mean(0),
+        compared[permutation < 0],
+        null * _shrink(groups, null, len(halves)),
+        Agreement.of(overlaps(compared), of_pair, LEAST_OVERLAP * k),
+        Agreement.of(rank_correlations(compared), of_pair, LEAST_RHO),
     )
 
 
@@ -165,26 +206,30 @@ def _shrink(groups: list[np.ndarray], null: np.ndarray, n: int) -> float:
     return float(np.sqrt((shared + own / max(n, 1)) / max(shared + own / m, 1e-300)))
 
 
-def overlap(halves: np.ndarray) -> float:
-    """Mean number of top connections that maps 2j and 2j + 1 share with the same sign, less the others."""
-    if len(halves) < 2:
-        return 0.0
-    k = top_count(halves.shape[1])
-    marked = np.where(largest(halves, k), np.sign(halves), 0.0)
-    return float((marked[::2] * marked[1::2]).sum(1).mean())
+def overlaps(maps: np.ndarray) -> np.ndarray:
+    """(R / 2,) top connections that maps 2j and 2j + 1 share with the same sign, less those with another."""
+    marked = np.where(largest(maps, top_count(maps.shape[1])), np.sign(maps), 0.0)
+    return (marked[::2] * marked[1::2]).sum(1)
+
+
+def rank_correlations(maps: np.ndarray) -> np.ndarray:
+    """(R / 2,) Spearman's correlations of maps 2j and 2j + 1."""
+    ranks = stats.rankdata(maps, axis=1)
+    ranks -= ranks.mean(1, keepdims=True)
+    sizes = np.sqrt((ranks**2).sum(1))
+    return (ranks[::2] * ranks[1::2]).sum(1) / np.maximum(sizes[::2] * sizes[1::2], 1e-12)
 
 
 def _reason(reading: Reading, use: Reading, pattern: Reading, size: Reading) -> str:
     """Say why a reading was chosen, in one sentence."""
     k = top_count(len(use.values))
-    shared = f"of the top {k} connections, disjoint halves of the subjects share"
-    if reading.name == "pattern":
-        return f"{shared} {pattern.words()} in the pattern and {use.words()} in the use."
+    diffuse = f"patterns of disjoint halves of the subjects correlate by {pattern.rho.words('.2f')}"
+    sparse = f"of the top {k} connections in use they share {use.common.words('.1f')}"
     if reading.name == "size":
         return (
-            f"{shared} {size.words()} by size, and no more than by chance where the direction counts: "
-            f"{use.words()}."
+            f"By size, disjoint halves of the subjects share {size.common.words('.1f')} of their top {k} "
+            f"connections; where the direction counts, no more than by chance ({use.common.words('.1f')})."
         )
-    if use.clear:
-        return f"{shared} {use.words()} in the use and {pattern.words()} in the pattern."
-    return f"no reading comes back on other subjects; {shared} {use.words()} in the use."
+    if reading.name == "use" and not use.common.clear:
+        return f"No reading comes back on other subjects: {diffuse}; {sparse}."
+    return f"{diffuse[0].upper()}{diffuse[1:]}; {sparse}."
