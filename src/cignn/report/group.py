@@ -256,8 +256,10 @@ def _contribution_matrix(data: ReportData, names: list[str]) -> SystemMatrix:
         values[a, b] = values[b, a] = value
     caption = f"Mean net contribution to the log-odds of {one.towards}, {one.name} ({int(one.who.sum())})"
     none = np.zeros(values.shape, bool)
-    note = "Sums over all connections of a pair: large systems have more of them."
-    return _signed_matrix(names, values, none, caption, note, coloured=~none)
+    note = (
+        "Large systems have more connections to sum over. No colours: how sure these sums are is not known."
+    )
+    return _signed_matrix(names, values, none, caption, note, coloured=none)
 
 
 def _signed_matrix(
