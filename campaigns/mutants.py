@@ -297,7 +297,7 @@ MUTANTS = [
     ),
     Mutant(
         "classes count the same in validation",
-        "estimators/classifier.py",
+        "estimators/settings.py",
         "    if not isinstance(class_weight, str):\n        return weight\n",
         "    return np.ones_like(weight)\n",
         "estimators",
