@@ -27,9 +27,10 @@ RIDGE = 1.25  # γ in mean variances of the modes
 SMOOTH = (1.0, 1.5, 2.0)  # exponents of the pattern that are tried
 USUAL = 1.5  # where none is chosen
 MOST_GRAPHS = 2000  # from which the covariance is estimated
-CLEAR = 2.0  # standard deviations above permuted labels from which an agreement counts
-FAVOUR = 2.5  # how much more clearly the use has to return to be preferred to a pattern that returns
-LEAST_OVERLAP, LEAST_RHO = 0.1, 0.2  # where there are no permuted labels; the overlap as a share of the top
+CLEAR = 3.0  # standard deviations above permuted labels from which an agreement counts
+# agreements that count where there are no permuted labels; where the use has this overlap, as a share of the
+# top connections, it is specific and comes back, and is preferred
+LEAST_OVERLAP, LEAST_RHO = 0.1, 0.2
 
 
 class Modes(NamedTuple):
@@ -98,7 +99,8 @@ class Agreement(NamedTuple):
         several = [group.var(ddof=1) for group in groups if len(group) > 1]
         own, m = float(np.mean(several)) if several else 0.0, np.mean([len(group) for group in groups])
         shared = max(null.var(ddof=1) - own / m, 0.0)
-        return cls(value, null, float(np.sqrt(shared + own / max(len(true), 1))), least)
+        spread = max(np.sqrt(shared + own / max(len(true), 1)), null.std(ddof=1) / 2)
+        return cls(value, null, float(spread), least)
 
     @property
     def z(self) -> float:
@@ -143,20 +145,21 @@ class Chosen(NamedTuple):
 def choose(networks: Networks, modes: Modes, wanted: str = "auto") -> Chosen:
     """Choose the reading that comes back on other subjects.
 
-    Complementary halves of the subjects decide. The pattern is chosen where it correlates between them
-    clearly more than with permuted labels, unless the top connections of the use return much more clearly or
-    are shared more often; it is smoothed so that most are shared. Where neither returns but the size does,
-    that is chosen; else the use.
+    Complementary halves of the subjects decide. The use is chosen where a tenth of its top connections
+    returns on the other half; else the pattern where it agrees between the halves clearly more than with
+    permuted labels, both by correlation and by its top connections, smoothed so that most of them are shared.
+    Where neither returns but the size does, that is chosen; else the use.
     """
     w, permutation = networks.coefficients, networks.permutation
     spread = np.sqrt(np.sqrt(np.maximum(w[permutation < 0].var(0), 1e-30)))  # root of the standard deviation
     spread = np.maximum(spread, 1e-3 * max(spread.max(initial=0.0), 1e-12))
     use = _read("use", modes.power(w, -1.0, RIDGE * modes.mean) / spread, permutation, compared=w)
-    patterns = [_read("pattern", modes.power(w, k), permutation) for k in SMOOTH]
+    patterns = [_read("pattern", modes.power(w, exponent), permutation) for exponent in SMOOTH]
     smoothest = max(patterns, key=lambda one: one.common.value)
-    plain = patterns[0].rho
-    clearer = use.common.clear and use.common.z > FAVOUR * plain.z
-    diffuse = plain.clear and not clearer and smoothest.common.value > use.common.value
+    plain, k = patterns[0], top_count(w.shape[1])
+    sparse = use.common.clear and use.common.value >= LEAST_OVERLAP * k
+    returns = plain.rho.clear and plain.common.clear and smoothest.common.value > use.common.value
+    diffuse = returns and not sparse
     pattern = smoothest if diffuse else patterns[SMOOTH.index(USUAL)]
     size = _read("size", networks.sizes, permutation)
     direction = np.where(use.values < 0, -1.0, 1.0)
