@@ -20,7 +20,7 @@ from cignn.connectome import nuisance_maps
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.classifier import GraphClassifier, check_graphs, class_codes, labelled
-from cignn.estimators.explaining import target_codes
+from cignn.estimators.explaining import ExplainingClassifier, target_codes
 from cignn.estimators.graph_vectors import connectivity_vector
 from cignn.estimators.stacks import Fit, fit_together
 from cignn.estimators.subjects import Subjects
@@ -354,6 +354,9 @@ def _networks(
         graphs = _graphs_of(work, some)
         seeds = random.integers(2**31 - 1, size=len(some))
         clones = [clone(work.classifier).set_params(random_state=int(seed)) for seed in seeds]
+        for one in clones:
+            if isinstance(one, ExplainingClassifier):
+                one._pools = False  # contributions are read edge by edge
         errors = _fit(clones, [graphs[s.permutation][s.rows] for s in some], [s.labels[s.rows] for s in some])
         for j in range(0, len(some), 2):
             failed = [error for error in errors[j : j + 2] if error is not None]
