@@ -147,7 +147,7 @@ def choose(networks: Networks, modes: Modes, wanted: str = "auto") -> Chosen:
 
     Complementary halves of the subjects decide. The use is chosen where a tenth of its top connections
     returns on the other half; else the pattern where it agrees between the halves clearly more than with
-    permuted labels, both by correlation and by its top connections, smoothed so that most of them are shared.
+    permuted labels, by correlation and top connections together, smoothed so that most of them are shared.
     Where neither returns but the size does, that is chosen; else the use.
     """
     w, permutation = networks.coefficients, networks.permutation
@@ -158,7 +158,9 @@ def choose(networks: Networks, modes: Modes, wanted: str = "auto") -> Chosen:
     smoothest = max(patterns, key=lambda one: one.common.value)
     plain, k = patterns[0], top_count(w.shape[1])
     sparse = use.common.clear and use.common.value >= LEAST_OVERLAP * k
-    returns = plain.rho.clear and plain.common.clear and smoothest.common.value > use.common.value
+    both = np.array([plain.rho.z, plain.common.z])
+    returns = both.mean() > CLEAR and both.min() > CLEAR / 2
+    returns &= smoothest.common.value > use.common.value
     diffuse = returns and not sparse
     pattern = smoothest if diffuse else patterns[SMOOTH.index(USUAL)]
     size = _read("size", networks.sizes, permutation)
