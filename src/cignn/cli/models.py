@@ -40,7 +40,7 @@ def cohort_model(
 ) -> CohortClassifier:
     """Return the classifier with the steps before it, as the options say.
 
-    positive : the class that counts as positive; of two classes, the other one is that of the controls.
+    positive : the class named as positive; of two classes, the other one is that of the controls.
     """
     from cignn import CohortClassifier
     from cignn.connectome import ComBat, Connectivity, Deconfound
@@ -54,7 +54,7 @@ def cohort_model(
     if combat:
         harmonised.check_columns(cohort)  # now, not in every task
     names = [name for name in names_in(deconfound) if name.lower() != "none"]
-    others = [label for label in _classes(cohort) if label != positive]
+    others = [label for label in _classes(cohort) if str(label) != str(positive)]
     control = others[0] if positive is not None and len(others) == 1 else None
     cleaned = Deconfound(tuple(names), deconfound_on, control=control, unseen=unseen_sites)
     if names:
