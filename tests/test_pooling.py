@@ -15,7 +15,7 @@ from cignn._arrays import subject_halves
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import make_estimator
 from cignn.explainers import explain_group
-from cignn.explanations.pooling import find_pool
+from cignn.explanations.pooling import Unseen, find_pool
 
 N = 16
 PAIRS = N * (N - 1) // 2
@@ -134,6 +134,17 @@ def test_what_cannot_be_pooled_is_refused() -> None:
         bare.pooled(explained(c, y))
 
 
+@pytest.mark.parametrize("size", [0.0, 1.2])
+def test_what_does_not_return_in_unseen_graphs_is_not_pooled(size: float) -> None:
+    training, y, _ = drawn(200, 0)
+    values, own, _ = drawn(60, 1, size=size)
+    halves = subject_halves(np.arange(200), y)
+    pool = find_pool(training, y == 1, halves, Unseen(values, own == 1, np.zeros(200, bool)))
+    assert bool(pool.n_edges) == (size > 0)
+    few = Unseen(values[:10], own[:10] == 1, np.zeros(200, bool))
+    assert not find_pool(training, y == 1, halves, few).n_edges
+
+
 # ------------------------------------------------------------------- models that pool on their own
 
 COHORT = make_cohort(200, N, n_edges=8, effect=1.0, subtypes=2, data="matrices", random_state=0)
@@ -141,7 +152,9 @@ NAMES = np.array(["HC", "ASD"])  # the patients are the first of the sorted clas
 
 
 def quick(**more: Any) -> CIGNNClassifier:
-    return make_estimator("ci-gnn", random_state=0, **({"epochs": 10, "n_estimators": 1} | more))
+    return make_estimator(
+        "ci-gnn", random_state=0, **({"epochs": 10, "n_estimators": 1, "validation_fraction": 0.2} | more)
+    )
 
 
 @pytest.fixture(scope="module", params=[COHORT.y, NAMES[COHORT.y]], ids=["numbers", "names"])

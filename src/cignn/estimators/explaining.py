@@ -18,9 +18,10 @@ from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.persistence import POOL, Saved, first_line, pool_bytes, read_pool
 from cignn.estimators.training import evaluation_mode
 from cignn.explanations import Explanations
-from cignn.explanations.pooling import Pool
+from cignn.explanations.pooling import Pool, Unseen
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn.contributions import contributions
+from cignn.nn.model import GraphModel
 
 CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
 MOST_GRAPHS, POOL_CELLS = 2000, 2**26  # graphs in which a pool is sought, and node pairs of all of them
@@ -35,8 +36,8 @@ class ExplainingClassifier(NeuralGraphClassifier):
     ----------
     pool_ : Pool or None
         Connections whose contributions go together in the training graphs of the class that is not the
-        controls', over which `explain` pools evidence. None where there are none, where graphs are not
-        aligned, for more than two classes, and for classifiers other than CI-GNN.
+        controls', and again in validation graphs; `explain` pools their evidence. None where there are none,
+        where graphs are not aligned, for more than two classes, and for classifiers other than CI-GNN.
 
     Examples
     --------
@@ -111,15 +112,16 @@ class ExplainingClassifier(NeuralGraphClassifier):
     def _accept(self, plan: Plan) -> None:
         super()._accept(plan)
         wanted = self._pools and self.n_nodes_ is not None and len(self.classes_) == 2
-        self.pool_ = self._find_pool(plan.graphs.with_y(plan.labels)) if wanted else None
+        self.pool_ = self._find_pool(plan) if wanted else None
 
-    def _find_pool(self, graphs: GraphSet) -> Pool | None:
-        """Connections that go together in labelled graphs, or in some of very many; None without any."""
+    def _find_pool(self, plan: Plan) -> Pool | None:
+        """Connections that go together in training graphs, or in some of very many; None without any."""
+        graphs, target = plan.graphs.with_y(plan.labels), self._pooled_class()
         most = min(MOST_GRAPHS, POOL_CELLS // int(graphs.n_nodes[0]) ** 2)
         some = np.unique(np.linspace(0, len(graphs) - 1, most).astype(int))
-        target = self._pooled_class()
         try:
-            pool = self.explain(graphs[some], target, pooled=False)._pool(target)
+            unseen = _unseen(plan, some, int(np.flatnonzero(self.classes_ == target)[0]), most)
+            pool = self.explain(graphs[some], target, pooled=False)._pool(target, unseen)
         except Exception as error:  # a trained network is worth more than its pool
             warnings.warn(f"explanations will not be pooled ({first_line(error)}).", stacklevel=2)
             return None
@@ -167,6 +169,44 @@ class _Contributed(NamedTuple):
             found = contributions(estimator.network_, batch, chosen)
         self.base[index] = found.base.double().cpu().numpy()
         _put(self.values, graphs, index, found.values)
+
+
+def _unseen(plan: Plan, some: np.ndarray, code: int, most: int) -> Unseen:
+    """Mean contributions to validation graphs by the networks that set them aside.
+
+    some : (g,), numbers of the training graphs that are used; code : the class explained.
+    """
+    total: dict[tuple[bool, int], list[Any]] = {}  # by whether it is a training graph, and its number
+    for one in plan.trainings:
+        if one.error is not None:
+            continue
+        graphs, rows, codes = one.validation.graphs, one.validation.rows, one.validation.y
+        inside = graphs is plan.graphs
+        kept = np.isin(rows, some) if inside else np.arange(len(rows)) < most
+        values = _pair_contributions(one.network, graphs, rows[kept], code)
+        for row, own, found in zip(rows[kept].tolist(), codes[kept] == code, values, strict=True):
+            before = total.setdefault((inside, row), [0.0, own, 0])
+            before[0], before[2] = before[0] + found, before[2] + 1
+    among = np.array([(True, row) in total for row in some.tolist()])
+    means = [summed / n for summed, _, n in total.values()]
+    n_pairs = int(plan.graphs.n_nodes[0]) * (int(plan.graphs.n_nodes[0]) - 1) // 2
+    return Unseen(
+        np.reshape(means, (len(means), n_pairs)), np.array([own for _, own, _ in total.values()], bool), among
+    )
+
+
+def _pair_contributions(network: GraphModel, graphs: GraphSet, rows: np.ndarray, code: int) -> np.ndarray:
+    """(r, pairs) contributions of aligned graphs to a class."""
+    n = int(graphs.n_nodes[0])
+    device, step = next(network.parameters()).device, max(1, CELLS // n**2)
+    above = np.triu_indices(n, 1)
+    parts = [np.empty((0, len(above[0])), np.float32)]
+    for start in range(0, len(rows), step):
+        batch = graphs.batch(rows[start : start + step]).to(device)
+        with evaluation_mode(network):
+            codes = torch.full((len(batch.adj),), code, device=device)
+            parts.append(contributions(network, batch, codes).values.cpu().numpy()[:, *above])
+    return np.concatenate(parts)
 
 
 def network_contributions(

@@ -13,7 +13,7 @@ from cignn.explanations import comparisons
 from cignn.explanations.comparisons import NEGLIGIBLE as NEGLIGIBLE
 from cignn.explanations.explained_graphs import ExplainedGraphs
 from cignn.explanations.explanation import Explanation
-from cignn.explanations.pooling import Pool, find_pool
+from cignn.explanations.pooling import Pool, Unseen, find_pool
 from cignn.graphs.storage import Index
 
 if TYPE_CHECKING:
@@ -187,12 +187,12 @@ class Explanations(ExplainedGraphs):
             raise ValueError(f"pooled needs graphs of the same nodes, got {nodes[0]} and {nodes[1]}.")
         return self._pooled(pool, target)
 
-    def _pool(self, target: object) -> Pool:
+    def _pool(self, target: object, unseen: Unseen | None = None) -> Pool:
         """Find the edges that go together in the labelled graphs of a class."""
         values, _ = self._pairs(self.towards(target)._told()[0], "pooled")
         own = np.asarray(self.graphs.y == target)
         subjects = np.asarray(self.graphs.meta.get("subject", np.arange(len(self))))
-        return find_pool(values, own, subject_halves(subjects, own))
+        return find_pool(values, own, subject_halves(subjects, own), unseen)
 
     def _pooled(self, pool: Pool, target: object) -> Self:
         """Pool contributions of aligned graphs; target : the class that the pool was found for."""

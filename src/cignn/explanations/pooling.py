@@ -56,24 +56,36 @@ class Pool(NamedTuple):
         return found + rest[:, None] * shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)
 
 
-def find_pool(contributions: np.ndarray, own: np.ndarray, halves: np.ndarray) -> Pool:
+class Unseen(NamedTuple):
+    """Contributions to graphs by networks that were not trained on them."""
+
+    values: np.ndarray  # (u, e), towards the class
+    own: np.ndarray  # (u,), bool: graphs of the class
+    among: np.ndarray  # (g,), bool: which of the graphs in which a pool is sought these are
+
+
+def find_pool(
+    contributions: np.ndarray, own: np.ndarray, halves: np.ndarray, unseen: Unseen | None = None
+) -> Pool:
     """Find the edges whose contributions go together in a class.
 
     contributions : (g, e), towards the class; own : (g,), bool, its graphs; halves : (g,), bool, a mode of
-    one half is used only if it is one of the other half too.
+    one half is used only if it is one of the other half too. Networks can learn noise by heart, which then
+    returns in either half: with ``unseen``, a mode has to return in these graphs as well.
     """
     c = np.asarray(contributions, np.float64)
-    mean, std = c[~own].mean(0), c[~own].std(0)
-    std = np.where(std > 0, std, 1e-12)
+    mean = c[~own].mean(0)
+    standard, std = _standard(c, own)
     nothing = Pool(np.empty(0, int), np.empty(0, bool), np.empty((0, 0)), mean, std, np.ones(len(std)))
     if min((part & half).sum() for part in (own, ~own) for half in (halves, ~halves)) < FEWEST:
         return nothing
-    standard = np.clip((c - mean) / std, -FAR, FAR)
     squares = [(standard[part] ** 2).mean(0) for part in (own, ~own)]
-    edges = np.argsort(-(squares[0] - squares[1]) * std**2, kind="stable")[:SCREENED]
+    edges = _screened(standard, own, std)
     standard = standard[:, edges]
     found = _modes(standard, own)
     used = _returning(standard, own, halves)
+    if unseen is not None:
+        used &= _returning_unseen(c, own, unseen, len(used))
     if not used.any():
         return nothing
     loadings = found.loadings[:, : len(used)][:, used]
@@ -116,3 +128,29 @@ def _returning(standard: np.ndarray, own: np.ndarray, halves: np.ndarray) -> np.
         squares = (standard[~half] @ vectors) ** 2
         ratios.append(squares[own[~half]].mean(0) / squares[~own[~half]].mean(0))
     return np.sqrt(ratios[0] * ratios[1]) > LEAST_RATIO
+
+
+def _returning_unseen(c: np.ndarray, own: np.ndarray, unseen: Unseen, n_modes: int) -> np.ndarray:
+    """Which of the first modes of the other graphs exceed the others in unseen ones: bool."""
+    rest = ~unseen.among
+    sides = [part & rest for part in (own, ~own)] + [unseen.own, ~unseen.own]
+    if min(part.sum() for part in sides) < FEWEST:
+        return np.zeros(n_modes, bool)
+    standard, std = _standard(c[rest], own[rest])
+    edges = _screened(standard, own[rest], std)
+    vectors = _modes(standard[:, edges], own[rest]).vectors[:, :n_modes]
+    squares = (_standard(unseen.values, unseen.own)[0][:, edges] @ vectors) ** 2
+    return squares[unseen.own].mean(0) > LEAST_RATIO * squares[~unseen.own].mean(0)
+
+
+def _standard(c: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(g, e) contributions in standard deviations of the others, and these (e,)."""
+    std = c[~own].std(0)
+    std = np.where(std > 0, std, 1e-12)
+    return np.clip((c - c[~own].mean(0)) / std, -FAR, FAR), std
+
+
+def _screened(standard: np.ndarray, own: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """Numbers of the edges of the largest excess of squares."""
+    squares = [(standard[part] ** 2).mean(0) for part in (own, ~own)]
+    return np.argsort(-(squares[0] - squares[1]) * std**2, kind="stable")[:SCREENED]
