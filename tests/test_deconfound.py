@@ -146,8 +146,9 @@ def test_effects_of_controls_leave_the_difference_of_patients() -> None:
     weakened = shared[cohort.y == 1].mean(0) - shared[cohort.y == 0].mean(0)
     assert difference[0] == pytest.approx(0.5, abs=0.1) and weakened[0] < difference[0] - 0.05
     words = np.where(cohort.y == 1, "ASD", "TD")
-    named = Deconfound(fit_on="controls", control="TD").fit(cohort, words)
-    np.testing.assert_array_equal(named.effects_, step.effects_)
+    for control in ("TD", None):  # which is known by its name
+        named = Deconfound(fit_on="controls", control=control).fit(cohort, words)
+        np.testing.assert_array_equal(named.effects_, step.effects_)
     with pytest.raises(DataError, match="no training subject has the label 'HC' of the controls"):
         Deconfound(fit_on="controls", control="HC").fit(cohort, words)
     with pytest.raises(ValueError, match="needs labels in fit"):

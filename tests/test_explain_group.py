@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import FunctionTransformer
 
 from cignn import GraphSet
 from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import make_cohort
 from cignn.estimators import make_estimator
 from cignn.explainers import explain_group
-from cignn.explainers.group import _permuted, _samples, _Work
+from cignn.explainers.half_samples import Work, half_samples, permuted
 from cignn.explainers.readings import Modes, Networks, choose, overlaps
 
 RUN = {"n_resamples": 8, "n_permutations": 6}
@@ -109,8 +111,11 @@ def test_labels_that_shape_the_connections_are_permuted_there_too(cohort):
     plain = make_connectome_pipeline(svm(), deconfound=["age", "motion"])
     controls = make_connectome_pipeline(svm(), deconfound=["age", "motion"])
     controls.set_params(deconfound__fit_on="controls")
-    assert _Work.of(plain, cohort, None, None).steps is None
-    assert _Work.of(controls, cohort, None, None).steps is not None
+    assert Work.of(plain, cohort, None, None).steps is None
+    assert Work.of(controls, cohort, None, None).steps is not None
+    unknown = make_connectome_pipeline(svm())
+    unknown.steps.insert(1, ("own", FunctionTransformer()))
+    assert Work.of(unknown, cohort, None, None).steps is not None
     found = explain_group(controls, cohort, n_resamples=2, n_permutations=2)
     assert set(found.nuisance["nuisance"]) >= {"motion", "age", "sex", "site"}
 
@@ -121,14 +126,14 @@ def test_halves_are_complementary_and_keep_subjects_together():
     subject = np.repeat(np.arange(30), 2)
     y = np.repeat(np.arange(30) % 2, 2)
     graphs = GraphSet.from_arrays(x + x.swapaxes(1, 2), y=y, aligned=True, meta={"subject": subject})
-    work = _Work.of(svm(), graphs, None, None)
+    work = Work.of(svm(), graphs, None, None)
     for permutation in (-1, 0):
-        first, second = _samples(work, 1, permutation, random)
+        first, second = half_samples(work, 1, permutation, random)
         assert np.intersect1d(subject[first.rows], subject[second.rows]).size == 0
         assert len(first.rows) + len(second.rows) == 60
-    permuted = _permuted(work, random)
-    assert (permuted[::2] == permuted[1::2]).all()
-    assert permuted.sum() == y.sum() and (permuted != y).any()
+    labels = permuted(work, random)
+    assert (labels[::2] == labels[1::2]).all()
+    assert labels.sum() == y.sum() and (labels != y).any()
 
 
 def test_modes_invert_and_smooth():
@@ -168,6 +173,49 @@ def test_sparse_differences_choose_the_use_and_diffuse_ones_the_pattern():
     assert choose(*networks_of(True, random)).reading.name == "pattern"
 
 
+def test_what_comes_back_with_permuted_labels_too_chooses_nothing():
+    networks, modes = networks_of(True, np.random.default_rng(0))
+    rows = np.r_[np.arange(40), np.tile(np.arange(4), 10)]  # permuted labels give the same networks
+    same = Networks(networks.coefficients[rows], networks.sizes[rows], networks.permutation)
+    chosen = choose(same, modes)
+    assert chosen.reading.name == "use"
+    assert "No reading comes back" in chosen.reason
+
+
+def test_signs_of_sizes_are_those_of_the_use_with_permuted_labels_too():
+    chosen = choose(*networks_of(False, np.random.default_rng(0)), "size")
+    assert (np.sign(chosen.reading.values) == np.sign(chosen.use.values)).all()
+    assert (np.sign(chosen.reading.null) == np.sign(chosen.use.null)).all()
+
+
+def test_classes_are_plain_words_and_the_second_is_explained(cohort, group):
+    words = np.where(cohort.y == 1, "TD", "ASD")
+    found = explain_group(make_connectome_pipeline(svm()), cohort, words, **RUN)
+    assert found.classes == ("ASD", "TD") and type(found.classes[1]) is str
+    assert_allclose(found.map, group.map)
+
+
+def test_interrupted_networks_make_no_map(cohort, stop):
+    graphs = make_connectome_pipeline().fit_transform(cohort)
+    stop(1, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        explain_group(network(), graphs, n_resamples=2, n_permutations=0)
+
+
+def test_permuted_labels_are_read_on_the_graphs_they_shaped(cohort, monkeypatch):
+    pipe = make_connectome_pipeline(svm(), deconfound=["age"])
+    pipe.set_params(deconfound__fit_on="controls")
+    read = []
+    monkeypatch.setattr(
+        "cignn.explainers.group._explained",
+        lambda model, graphs, target: read.append(graphs.digest()) or np.zeros((len(graphs), 66)),
+    )
+    explain_group(pipe, cohort, n_resamples=2, n_permutations=2)
+    own = pipe[:-1].fit_transform(cohort, cohort.y)
+    assert read[:2] == [own.digest()] * 2
+    assert len(set(read)) == 1 + len(read[2:])  # other graphs in every half-sample of permuted labels
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -187,3 +235,7 @@ def test_bad_input_is_named(cohort, change, message):
 def test_what_is_no_classifier_of_graphs_is_refused(cohort):
     with pytest.raises(TypeError, match="classifier of graphs"):
         explain_group(object(), cohort)
+    with pytest.raises(TypeError, match="GridSearchCV; fit it and give its best_estimator_"):
+        explain_group(make_connectome_pipeline(GridSearchCV(svm(), {"C": [1.0]})), cohort)
+    with pytest.raises(TypeError, match="needs a Cohort or a GraphSet, got ndarray"):
+        explain_group(svm(), np.zeros((20, 4, 4)))

@@ -151,7 +151,7 @@ def evaluate(
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
         choices = (*steps, deconfound, deconfound_on)
         estimators = {
-            name: cohort_model(one, cohort, *choices, positive=counted) for name, one in estimators.items()
+            name: cohort_model(one, cohort, *choices, positive=positive) for name, one in estimators.items()
         }
     else:
         refuse_for_graphs(context)

@@ -91,7 +91,7 @@ def fit(
     if isinstance(cohort, Cohort):
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
         choices = (*steps, deconfound, deconfound_on)
-        model = cohort_model(classifier, cohort, *choices, positive=counted, verbose=int(not as_json))
+        model = cohort_model(classifier, cohort, *choices, positive=positive, verbose=int(not as_json))
     else:
         refuse_for_graphs(context)
     train, test = np.arange(len(cohort)), np.arange(0)

@@ -108,7 +108,7 @@ def group(
     counted = positive_class(labels_of(cohort).y, positive)
     if isinstance(cohort, Cohort):
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        model = cohort_model(model, cohort, *steps, deconfound, deconfound_on, positive=counted)
+        model = cohort_model(model, cohort, *steps, deconfound, deconfound_on, positive=positive)
     else:
         refuse_for_graphs(context)
     if not as_json:

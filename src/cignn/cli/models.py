@@ -40,7 +40,7 @@ def cohort_model(
 ) -> CohortClassifier:
     """Return the classifier with the steps before it, as the options say.
 
-    positive : the class that counts as positive; of two classes, the other one is that of the controls.
+    positive : the class named as positive; of two classes, the other one is that of the controls.
     """
     from cignn import CohortClassifier
     from cignn.connectome import ComBat, Connectivity, Deconfound
@@ -54,7 +54,7 @@ def cohort_model(
     if combat:
         harmonised.check_columns(cohort)  # now, not in every task
     names = [name for name in names_in(deconfound) if name.lower() != "none"]
-    others = [label for label in _classes(cohort) if label != positive]
+    others = [label for label in _classes(cohort) if str(label) != str(positive)]
     control = others[0] if positive is not None and len(others) == 1 else None
     cleaned = Deconfound(tuple(names), deconfound_on, control=control, unseen=unseen_sites)
     if names:
@@ -146,16 +146,25 @@ def _takes(estimator: type, param: str) -> bool:
 
 
 def explained(
-    classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool, target: Any = None
+    classifier: Any,
+    graphs: GraphSet,
+    explainer: str,
+    seed: int,
+    quiet: bool,
+    target: Any = None,
+    pooled: bool = True,
 ) -> Explanations:
     """Explain graphs by the classifier itself or by an explainer of that name; target : a class."""
-    from cignn.estimators import NeuralGraphClassifier
+    from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier
     from cignn.explainers import EXPLAINERS, NetworkExplainer, make_explainer
 
     if explainer == "auto":
         if hasattr(classifier, "explain"):
             with working("explaining", not quiet):
-                return classifier.explain(graphs, **({} if target is None else {"target": target}))
+                options = {} if target is None else {"target": target}
+                if isinstance(classifier, ExplainingClassifier):
+                    options["pooled"] = pooled
+                return classifier.explain(graphs, **options)
         explainer = "gnn-explainer" if target is None else "contributions"
     if explainer not in EXPLAINERS:
         hint = meant(explainer, EXPLAINERS)

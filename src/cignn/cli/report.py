@@ -282,8 +282,7 @@ def _trained(
     A model that is there is taken, unless an earlier report trained it with other settings.
     """
     from cignn import Cohort, load_model
-    from cignn.evaluation import Holdout, positive_class
-    from cignn.evaluation.splits import labels_of
+    from cignn.evaluation import Holdout
 
     place = run / "model"
     asked = {name: settings[name] for name in DECISIVE if name in settings}
@@ -306,8 +305,8 @@ def _trained(
     fitted: Any = classifier
     if isinstance(cohort, Cohort):
         choices = [settings.get(name, default) for name, default in STEPS.items()]
-        counted = positive_class(labels_of(cohort).y, settings.get("positive"))
-        fitted = cohort_model(classifier, cohort, *choices, positive=counted, verbose=int(not quiet))
+        positive = settings.get("positive")
+        fitted = cohort_model(classifier, cohort, *choices, positive=positive, verbose=int(not quiet))
     split = Holdout(test_size=HOLD_OUT).splits(cohort, seed)[0]
     if not quiet:
         complain("note", f"training {able[0]} on {len(split.development)} of {len(cohort)} for the report")

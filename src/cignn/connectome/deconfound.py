@@ -23,6 +23,7 @@ from cignn.connectome.covariates import (
     known_covariates,
 )
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.labels import control_class
 
 NUISANCES = ("motion", "age", "sex", "site")
 _RANK = 1e-9  # singular values of the design below this share of the largest count as 0
@@ -57,7 +58,8 @@ class Deconfound(CohortTransformer):
     fit_on : {"all", "controls"}, default="all"
         Training subjects on whom the effects are estimated.
     control : object, default=None
-        Label of the controls. None stands for the first class in sorted order.
+        Label of the controls. None stands for the class with a name such as "TD", "HC" or
+        "control", else for 0, else for the first class in sorted order.
     unseen : {"raise", "pass", "grand_mean"}, default="raise"
         What to do with subjects of a site, or of a category, that was not in training. "raise": raise an
         error that names it. "pass": take out what the other covariates explain. "grand_mean": also shift
@@ -214,7 +216,7 @@ class Deconfound(CohortTransformer):
             raise ValueError('fit_on="controls" needs labels in fit; pass y or give the cohort some.')
         labels = pd.Series(np.asarray(y)).reset_index(drop=True)
         classes = sorted(labels.dropna().unique())
-        control = self.control if self.control is not None or not classes else classes[0]
+        control = self.control if self.control is not None or not classes else control_class(classes)
         controls = (labels == control).to_numpy()
         if not controls.any():
             raise DataError(

@@ -10,27 +10,24 @@ import numpy as np
 import torch
 from scipy import stats
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from cignn._arrays import upper_triangle
 from cignn._checks import choice, whole
 from cignn._progress import track
 from cignn._random import RandomState, as_generator
-from cignn.connectome import nuisance_maps
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.base import NeuralGraphClassifier
-from cignn.estimators.classifier import GraphClassifier, check_graphs, class_codes, labelled
-from cignn.estimators.explaining import target_codes
+from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.explaining import ExplainingClassifier, target_codes
 from cignn.estimators.graph_vectors import connectivity_vector
 from cignn.estimators.stacks import Fit, fit_together
-from cignn.estimators.subjects import Subjects
 from cignn.estimators.training import evaluation_mode
+from cignn.explainers.half_samples import Sample, Work, half_samples
 from cignn.explainers.readings import READINGS, Modes, Networks, choose
 from cignn.explanations import GroupExplanation
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn.contributions import contributions
 
-LEAST = 8  # subjects of a class: four in either half
 AT_ONCE = 100  # networks trained together at the most,
 CELLS = 2**29  # and node pairs of their half-samples
 BATCH_CELLS = 1_300_000
@@ -109,12 +106,12 @@ def explain_group(
     n_resamples = whole("n_resamples", n_resamples, 2)
     n_permutations = whole("n_permutations", n_permutations, 0)
     random = as_generator(random_state)
-    work = _Work.of(estimator, data, y, target)
+    work = Work.of(estimator, data, y, target)
     pairs = -(-n_resamples // 2)
     few = max(2, -(-n_resamples // (2 * max(n_permutations, 1) * 2)) + 1)  # pairs of each permutation
-    samples = list(_samples(work, pairs, -1, random))
+    samples = list(half_samples(work, pairs, -1, random))
     for i in range(n_permutations):
-        samples += _samples(work, few, i, random)
+        samples += half_samples(work, few, i, random)
     held = _HeldOut(np.zeros(work.x.shape), np.zeros(len(work.x)))
     found = _networks(work, samples, held, random, verbose)
     chosen = choose(found, Modes.of(work.x.astype(np.float64)), reading)
@@ -138,176 +135,26 @@ def explain_group(
     )
 
 
-# ---------------------------------------------------------------------------- data
-
-
-class _Work(NamedTuple):
-    """Graphs of all subjects and the classifier to clone."""
-
-    classifier: GraphClassifier
-    steps: Pipeline | None  # where the labels shape the graphs: to be fitted again for permuted labels
-    data: Cohort | GraphSet
-    graphs: GraphSet
-    x: np.ndarray  # (g, e) connections
-    labels: np.ndarray  # (g,)
-    positive: np.ndarray  # (g,) bool: of the target class
-    target: Any
-    sides: tuple[Any, Any]  # names of the others and of the target
-    subjects: Subjects
-    nuisances: dict[str, np.ndarray]
-
-    @classmethod
-    def of(cls, estimator: Any, data: Any, y: Any, target: Any) -> _Work:
-        steps, classifier = None, estimator
-        if isinstance(estimator, Pipeline):
-            steps, classifier = Pipeline(estimator.steps[:-1]), estimator.steps[-1][1]
-            steps = clone(steps) if estimator.steps[:-1] else None
-        if not isinstance(classifier, GraphClassifier):
-            raise TypeError(
-                "explain_group needs a classifier of graphs, such as CIGNNClassifier(), or a pipeline that "
-                f"ends with one, got {type(classifier).__name__}."
-            )
-        given = data.y if y is None else y
-        graphs, nuisances = data, {}
-        if steps is not None:
-            nuisances = _nuisances(steps, data)
-            graphs = clone(steps).fit_transform(data, given)
-        check_graphs(graphs)
-        graphs, labels = labelled(graphs, given)
-        if not graphs.aligned:
-            raise ValueError("a group explanation needs aligned graphs (node i the same in each).")
-        classes, codes = class_codes(labels)
-        if target is None and len(classes) > 2:
-            raise ValueError(f"there are {len(classes)} classes; name the one to explain with target=.")
-        chosen = classes[1] if target is None else target
-        if chosen not in classes.tolist():
-            raise ValueError(f"target must be one of the classes {classes.tolist()}, got {chosen!r}.")
-        rest = [one for one in classes.tolist() if one != chosen]
-        subjects = Subjects.of(_subject_numbers(graphs), codes, len(classes))
-        fewest = int(subjects.has.sum(0).min())
-        if fewest < LEAST:
-            label = classes.tolist()[int(subjects.has.sum(0).argmin())]
-            raise ValueError(
-                f"a group explanation needs {LEAST} subjects of every class, class {label!r} has {fewest}."
-            )
-        n = int(graphs.n_nodes[0])
-        return cls(
-            _single(classifier),
-            steps if steps is not None and _uses_labels(steps) else None,
-            data,
-            graphs,
-            connectivity_vector(graphs, n),
-            labels,
-            labels == chosen,
-            chosen,
-            (rest[0] if len(rest) == 1 else "others", chosen),
-            subjects,
-            nuisances,
-        )
-
-
-def _single(classifier: GraphClassifier) -> GraphClassifier:
-    """An estimator with one network where it has several, without files to write."""
-    single = clone(classifier)
-    if isinstance(single, NeuralGraphClassifier):
-        given = single.get_params(deep=False)
-        single.set_params(**{k: v for k, v in (("checkpoint", None), ("verbose", 0)) if k in given})
-        if "n_estimators" in given:
-            single.set_params(n_estimators=1)
-    return single
-
-
-def _nuisances(steps: Pipeline, data: Any) -> dict[str, np.ndarray]:
-    """Maps of motion, age, sex and site in connections from which nothing was taken out."""
-    if not isinstance(data, Cohort):
-        return {}
-    cohort = data
-    for _, step in steps.steps:
-        if cohort.matrices is not None:
-            break
-        if step is None or step == "passthrough":
-            continue
-        cohort = clone(step).fit_transform(cohort, cohort.y)
-        if not isinstance(cohort, Cohort):
-            return {}
-    return {} if cohort.matrices is None else nuisance_maps(cohort)
-
-
-def _uses_labels(steps: Pipeline) -> bool:
-    """Whether a step is fitted with labels."""
-    return any(
-        getattr(step, "fit_on", None) == "controls" or getattr(step, "keep_label", False)
-        for _, step in steps.steps
-    )
-
-
-def _subject_numbers(graphs: GraphSet) -> np.ndarray:
-    """(g,) number of the subject of each graph."""
-    if "subject" not in graphs.meta:
-        return np.arange(len(graphs))
-    return np.unique(np.asarray(graphs.meta["subject"]).astype(str), return_inverse=True)[1]
-
-
-# ---------------------------------------------------------------------------- half-samples
-
-
-class _Sample(NamedTuple):
-    """Graphs to train on and the labels of all; permutation : −1 for the true labels."""
-
-    rows: np.ndarray
-    labels: np.ndarray
-    permutation: int
-
-
-def _samples(work: _Work, pairs: int, permutation: int, random: np.random.Generator) -> Iterator[_Sample]:
-    """Draw complementary halves of the subjects, stratified by class."""
-    labels = work.labels if permutation < 0 else _permuted(work, random)
-    classes, codes = np.unique(labels, return_inverse=True)
-    subjects = Subjects.of(work.subjects.of_scan, codes, len(classes))
-    everybody = np.arange(len(subjects.has))
-    for _ in range(pairs):
-        for half in subjects.cut(everybody, 0.5, int(random.integers(2**31 - 1))):
-            yield _Sample(subjects.scans(half), labels, permutation)
-
-
-def _permuted(work: _Work, random: np.random.Generator) -> np.ndarray:
-    """Labels exchanged between subjects; one with scans of several classes keeps these, in any order."""
-    labels, of_scan = work.labels.copy(), work.subjects.of_scan
-    single = work.subjects.has.sum(1) == 1
-    own = np.empty(len(single), labels.dtype)
-    own[of_scan] = labels
-    own[single] = random.permutation(own[single])
-    of_one = single[of_scan]
-    labels[of_one] = own[of_scan[of_one]]
-    for subject in np.flatnonzero(~single):
-        scans = of_scan == subject
-        labels[scans] = random.permutation(labels[scans])
-    return labels
-
-
-# ---------------------------------------------------------------------------- networks
-
-
 class _HeldOut(NamedTuple):
     """Contributions of networks to graphs that they were not trained on."""
 
     total: np.ndarray  # (g, e)
     n_networks: np.ndarray  # (g,)
 
-    def means(self, work: _Work) -> tuple[np.ndarray, np.ndarray]:
+    def means(self, work: Work) -> tuple[np.ndarray, np.ndarray]:
         """(subjects of the target, e) and (of the others, e) mean contributions to the target."""
         seen = self.n_networks > 0
         means = self.total[seen] / self.n_networks[seen, None]
         return _by_subject(means, seen, work)
 
-    def towards_truth(self, work: _Work) -> np.ndarray:
+    def towards_truth(self, work: Work) -> np.ndarray:
         """(e,) mean contribution to the true class, both sides of equal weight."""
         own, rest = self.means(work)
         if not (len(own) and len(rest)):
             return np.full(self.total.shape[1], np.nan)
         return (own.mean(0) - rest.mean(0)) / 2
 
-    def p(self, work: _Work) -> np.ndarray:
+    def p(self, work: Work) -> np.ndarray:
         """(e,) p of the hypothesis that contributions do not speak for the true class, one-sided."""
         own, rest = self.means(work)
         with warnings.catch_warnings():  # connections that never contribute
@@ -316,7 +163,7 @@ class _HeldOut(NamedTuple):
         return np.nan_to_num(p, nan=1.0)
 
 
-def _by_subject(values: np.ndarray, seen: np.ndarray, work: _Work) -> tuple[np.ndarray, np.ndarray]:
+def _by_subject(values: np.ndarray, seen: np.ndarray, work: Work) -> tuple[np.ndarray, np.ndarray]:
     """Means of the scans (seen, e) of each subject, of the target class and of the others."""
     parts = []
     for side in (work.positive, ~work.positive):
@@ -330,7 +177,7 @@ def _by_subject(values: np.ndarray, seen: np.ndarray, work: _Work) -> tuple[np.n
     return parts[0], parts[1]
 
 
-def _effects(work: _Work) -> np.ndarray:
+def _effects(work: Work) -> np.ndarray:
     """(e,) standardised mean difference between the target and the others."""
     own, rest = _by_subject(work.x.astype(np.float64), np.ones(len(work.x), bool), work)
     freedom = max(len(own) + len(rest) - 2, 1)
@@ -340,25 +187,30 @@ def _effects(work: _Work) -> np.ndarray:
 
 
 def _networks(
-    work: _Work, samples: Sequence[_Sample], held: _HeldOut, random: np.random.Generator, verbose: int
+    work: Work, samples: Sequence[Sample], held: _HeldOut, random: np.random.Generator, verbose: int
 ) -> Networks:
     """Train a clone on every half-sample and read it; pairs of which one fails are left out."""
     size = len(work.graphs) // 2 * int(work.graphs.n_nodes[0]) ** 2
     at_once = max(2, min(AT_ONCE, CELLS // max(size, 1)) // 2 * 2)
     rows: list[tuple[np.ndarray, np.ndarray, int]] = []
     failures: list[Exception] = []
-    starts = range(0, len(samples), at_once)
-    reader = _Reader(work)
-    for start in track(starts, "networks of half-samples", len(starts), verbose):
+    reader = _Reader(work, work.graphs)
+    for start in range(0, len(samples), at_once):
         some = samples[start : start + at_once]
         graphs = _graphs_of(work, some)
         seeds = random.integers(2**31 - 1, size=len(some))
         clones = [clone(work.classifier).set_params(random_state=int(seed)) for seed in seeds]
-        errors = _fit(clones, [graphs[s.permutation][s.rows] for s in some], [s.labels[s.rows] for s in some])
-        for j in range(0, len(some), 2):
+        for one in clones:
+            if isinstance(one, ExplainingClassifier):
+                one._pools = False  # contributions are read edge by edge
+        parts = [graphs[s.permutation][s.rows] for s in some]
+        errors = _fit(clones, parts, [s.labels[s.rows] for s in some], verbose)
+        for j in track(range(0, len(some), 2), "reading half-samples", len(some) // 2, verbose):
             failed = [error for error in errors[j : j + 2] if error is not None]
             failures += failed
             if not failed:
+                if graphs[some[j].permutation] is not reader.graphs:
+                    reader = _Reader(work, graphs[some[j].permutation])
                 for i in (j, j + 1):
                     rows.append((*reader.read(clones[i], some[i], held), some[i].permutation))
     if failures:
@@ -373,7 +225,7 @@ def _networks(
     return Networks(np.stack(coefficients), np.stack(sizes), np.array(permutation))
 
 
-def _graphs_of(work: _Work, samples: Sequence[_Sample]) -> dict[int, GraphSet]:
+def _graphs_of(work: Work, samples: Sequence[Sample]) -> dict[int, GraphSet]:
     """Graphs by permutation: others where steps use the labels."""
     found: dict[int, GraphSet] = {}
     for sample in samples:
@@ -387,13 +239,17 @@ def _graphs_of(work: _Work, samples: Sequence[_Sample]) -> dict[int, GraphSet]:
 
 
 def _fit(
-    clones: list[GraphClassifier], graphs: list[GraphSet], labels: list[np.ndarray]
+    clones: list[GraphClassifier], graphs: list[GraphSet], labels: list[np.ndarray], verbose: int
 ) -> list[Exception | None]:
     """Fit classifiers, networks together; returns what went wrong with each."""
+    fits = list(zip(clones, graphs, labels, strict=True))
     if all(isinstance(one, NeuralGraphClassifier) for one in clones):
-        return fit_together([Fit(*parts) for parts in zip(clones, graphs, labels, strict=True)])
-    errors: list[Exception | None] = []
-    for one, part, own in zip(clones, graphs, labels, strict=True):
+        errors = fit_together([Fit(one.set_params(verbose=verbose), part, own) for one, part, own in fits])
+        if any(getattr(one, "interrupted_", False) for one in clones):  # half-trained: no map of the method
+            raise KeyboardInterrupt
+        return errors
+    errors = []
+    for one, part, own in track(fits, "fitting half-samples", len(fits), verbose):
         try:
             one.fit(part, own)
             errors.append(None)
@@ -405,21 +261,21 @@ def _fit(
 class _Reader:
     """Reads contributions off classifiers; the batches of graphs stay on their device."""
 
-    def __init__(self, work: _Work) -> None:
-        self.work = work
+    def __init__(self, work: Work, graphs: GraphSet) -> None:
+        self.work, self.graphs = work, graphs
+        self.x = work.x if graphs is work.graphs else connectivity_vector(graphs, int(graphs.n_nodes[0]))
         self.batches: list[tuple[np.ndarray, GraphBatch]] = []
 
     def read(
-        self, classifier: GraphClassifier, sample: _Sample, held: _HeldOut
+        self, classifier: GraphClassifier, sample: Sample, held: _HeldOut
     ) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (e,) and sizes (e,) from the graphs trained on; others are added to ``held``."""
-        work = self.work
-        n_pairs = work.x.shape[1]
-        own = np.zeros(len(work.x), bool)
+        n_pairs = self.x.shape[1]
+        own = np.zeros(len(self.x), bool)
         own[sample.rows] = True
         statistics = classifier.edge_statistics_
-        centre, scale = map(upper_triangle, statistics or work.graphs.edge_statistics())
-        positive = sample.labels == work.target
+        centre, scale = map(upper_triangle, statistics or self.graphs.edge_statistics())
+        positive = sample.labels == self.work.target
         weight = np.where(
             positive, 0.5 / max((positive & own).sum(), 1), -0.5 / max((~positive & own).sum(), 1)
         )
@@ -427,7 +283,7 @@ class _Reader:
         for index, values in self._contributions(classifier, None if sample.permutation < 0 else own):
             at = own[index]
             mine, inside = values[at], index[at]
-            x = work.x[inside]
+            x = self.x[inside]
             deviations = (x - centre) / scale * (x != 0)
             products += np.einsum("ge,ge->e", mine, deviations)
             squares += np.einsum("ge,ge->e", deviations, deviations)
@@ -441,7 +297,7 @@ class _Reader:
         self, classifier: GraphClassifier, only: np.ndarray | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Positions (b,) and contributions (b, e) to the target; only : (g,) bool, of which graphs."""
-        graphs, target = self.work.graphs, self.work.target
+        graphs, target = self.graphs, self.work.target
         if not isinstance(classifier, NeuralGraphClassifier):
             index = np.arange(len(graphs)) if only is None else np.flatnonzero(only)
             yield index, _explained(classifier, graphs[index], target)

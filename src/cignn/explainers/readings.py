@@ -164,8 +164,10 @@ def choose(networks: Networks, modes: Modes, wanted: str = "auto") -> Chosen:
     diffuse = returns and not sparse
     pattern = smoothest if diffuse else patterns[SMOOTH.index(USUAL)]
     size = _read("size", networks.sizes, permutation)
-    direction = np.where(use.values < 0, -1.0, 1.0)
-    size = size._replace(values=size.values * direction, halves=size.halves * direction)
+    direction, permuted = (np.where(maps < 0, -1.0, 1.0) for maps in (use.values, use.null))
+    size = size._replace(
+        values=size.values * direction, halves=size.halves * direction, null=size.null * permuted
+    )
     if wanted != "auto":
         reading = {"use": use, "pattern": pattern, "size": size}[wanted]
         return Chosen(reading, use, pattern, "This reading was asked for.")
