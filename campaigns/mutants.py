@@ -675,6 +675,13 @@ MUTANTS = [
         "pooling",
     ),
     Mutant(
+        "what networks have learnt by heart is pooled",
+        "explanations/pooling.py",
+        "> LEAST_RATIO * squares[~unseen.own].mean(0)",
+        "> 0 * squares[~unseen.own].mean(0)",
+        "pooling",
+    ),
+    Mutant(
         "contributions are turned without their base",
         "explanations/explained_graphs.py",
         "base=base * signs,",
