@@ -5,7 +5,8 @@
     python -m benchmarks.truths --table            # print what is there
 
 Every method learns from 80 % of the subjects, in which its map of the group is made as well; accuracy and
-individual evidence are those of the others. ``ci-gnn`` is one fit: the mean size of its contributions, and
+individual evidence are those of the others. ``ci-gnn`` is one fit: the mean size of its contributions,
+``pooled`` that of contributions pooled over connections that go together, as models explain by default, and
 ``mask`` the mean of its weights; ``group`` is the map of `cignn.explainers.explain_group`. Individual
 evidence of linear methods is coefficient × deviation. ``bound`` knows the planted connections and their
 signs and reads each subject's own deviation. Rows with shuffled labels stand beside. Finished runs are not
@@ -185,21 +186,20 @@ METHODS: dict[str, Callable[[Task], Found]] = {
     f"{LARGEST_T} largest |t|": largest_t,
     "bound": bound,
 }
-NETWORKS = ("ci-gnn", "mask", "group")
+ONE_FIT = ("ci-gnn", "pooled", "mask")
+NETWORKS = (*ONE_FIT, "group")
 
 
 def ci_gnn(task: Task, params: dict[str, Any]) -> dict[str, Found]:
-    """One fit: mean size of the held-out subjects' contributions, and mean of their weights."""
+    """One fit: mean size of held-out subjects' contributions, pooled or not, and mean of their weights."""
     model = make_estimator("ci-gnn", random_state=task.seed, **params).fit(task.graphs, task.y)
-    explanations = model.explain(task.held, target=1)
+    plain, pooled = (model.explain(task.held, target=1, pooled=wanted) for wanted in (False, True))
     pairs = upper_indices(task.cohort.n_rois)
-    evidence = np.stack([one.contributions[pairs] for one in explanations])
-    weights = np.stack([one.weights[pairs] for one in explanations])
+    evidence = [np.stack([one.contributions[pairs] for one in found]) for found in (plain, pooled)]
+    weights = np.stack([one.weights[pairs] for one in plain])
     predictions = model.predict(task.held)
-    return {
-        "ci-gnn": Found(np.abs(evidence).mean(0), evidence, predictions),
-        "mask": Found(weights.mean(0), weights, predictions),
-    }
+    found = (Found(np.abs(values).mean(0), values, predictions) for values in evidence)
+    return dict(zip(ONE_FIT, (*found, Found(weights.mean(0), weights, predictions)), strict=True))
 
 
 def group(task: Task, params: dict[str, Any], n_resamples: int) -> Found:
@@ -287,7 +287,7 @@ def work(args: argparse.Namespace, params: dict[str, Any], keep: Callable, done:
 def run(
     task: Task, wanted: dict[str, dict[str, Any]], params: dict[str, Any], n_resamples: int, keep: Callable
 ) -> None:
-    """Methods on one cohort; one fit of CI-GNN serves two of them."""
+    """Methods on one cohort; one fit of CI-GNN serves three of them."""
 
     def timed(names: list[str], method: Callable[[], dict[str, Found]]) -> None:
         started = time.perf_counter()
@@ -297,8 +297,8 @@ def run(
 
     for name in [name for name in wanted if name not in NETWORKS]:
         timed([name], lambda name=name: {name: METHODS[name](task)})  # type: ignore[misc]
-    if both := [name for name in ("ci-gnn", "mask") if name in wanted]:
-        timed(both, lambda: ci_gnn(task, params))
+    if some := [name for name in ONE_FIT if name in wanted]:
+        timed(some, lambda: ci_gnn(task, params))
     if "group" in wanted:
         timed(["group"], lambda: {"group": group(task, params, n_resamples)})
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+from campaigns.fuzzing.containers import reseal
+from safetensors.numpy import load_file, save_file
 
-from cignn import Explanations, GraphSet
+from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet, load_model
 from cignn._arrays import subject_halves
+from cignn.datasets import make_ba2motifs, make_cohort
+from cignn.estimators import make_estimator
+from cignn.explainers import explain_group
 from cignn.explanations.pooling import find_pool
 
 N = 16
@@ -119,6 +127,139 @@ def test_what_cannot_be_pooled_is_refused() -> None:
     three = explained(c, y, explain=y)._with(classes=np.arange(3))
     with pytest.raises(ValueError, match=r"explain both sets with explain\(graphs, target="):
         three.pooled(three)
+    with pytest.raises(ValueError, match="pooled already; explain both sets"):
+        explained(c, y).pooled(explained(c, y)._with(pooled_edges=3))
     bare = Explanations(three.graphs, three.edge_weights)
     with pytest.raises(ValueError, match="contributions"):
         bare.pooled(explained(c, y))
+
+
+# ------------------------------------------------------------------- models that pool on their own
+
+COHORT = make_cohort(200, N, n_edges=8, effect=1.0, subtypes=2, data="matrices", random_state=0)
+NAMES = np.array(["HC", "ASD"])  # the patients are the first of the sorted classes
+
+
+def quick(**more: Any) -> CIGNNClassifier:
+    return make_estimator("ci-gnn", random_state=0, **({"epochs": 10, "n_estimators": 1} | more))
+
+
+@pytest.fixture(scope="module", params=[COHORT.y, NAMES[COHORT.y]], ids=["numbers", "names"])
+def model(request: pytest.FixtureRequest) -> CohortClassifier:
+    return CohortClassifier.make(quick()).fit(COHORT.with_y(request.param))
+
+
+@pytest.mark.medium
+def test_a_model_pools_evidence_of_subtypes_and_says_what_it_decides(model: CohortClassifier) -> None:
+    assert model.classifier_.pool_ is not None
+    new = COHORT[:40]
+    plain, pooled = (model.explain(new, pooled=wanted) for wanted in (False, True))
+    assert (plain.pooled_edges, pooled.pooled_edges) == (0, model.classifier_.pool_.n_edges)
+    assert pooled[3:5].pooled_edges == pooled.pooled_edges
+    difference = np.abs(np.stack(plain.edge_contributions) - np.stack(pooled.edge_contributions))
+    assert difference.max() > 0.01
+    np.testing.assert_allclose(pooled.log_odds, plain.log_odds, atol=1e-4)
+    np.testing.assert_array_equal(pooled.base, plain.base)
+    np.testing.assert_array_equal(np.stack(pooled.edge_weights), np.stack(plain.edge_weights))
+    chances = model.predict_proba(new)
+    for k, label in enumerate(model.classes_):
+        expected = np.log(chances[:, k] / (1 - chances[:, k]))
+        np.testing.assert_allclose(model.explain(new, label).log_odds, expected, rtol=0.01, atol=1e-3)
+
+
+@pytest.mark.medium
+def test_the_model_pools_as_explanations_of_its_training_graphs_do(model: CohortClassifier) -> None:
+    if model.classes_[1] == "HC":
+        pytest.skip("`pooled` takes the last of two classes")
+    graphs, classifier = model.to_graphs(COHORT), model.classifier_
+    plain = classifier.explain(graphs, pooled=False)
+    expected = plain.pooled(plain._with(graphs=graphs.with_y(COHORT.y)))
+    found = classifier.explain(graphs)
+    np.testing.assert_allclose(
+        np.stack(found.edge_contributions), np.stack(expected.edge_contributions), atol=1e-4
+    )
+
+
+@pytest.mark.medium
+def test_what_is_pooled_is_mostly_what_was_planted(model: CohortClassifier) -> None:
+    pool = model.classifier_.pool_
+    planted = np.flatnonzero(np.asarray(COHORT.edge_truth)[np.triu_indices(N, 1)])
+    assert np.isin(pool.edges[pool.pooled], planted).mean() > 0.5
+
+
+@pytest.mark.medium
+def test_a_saved_model_pools_as_before(model: CohortClassifier, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    for one, other in zip(model.classifier_.pool_, loaded.classifier_.pool_, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+    own, again = (each.explain(COHORT[:5]).edge_contributions for each in (model, loaded))
+    np.testing.assert_array_equal(np.stack(own), np.stack(again))
+    model.classifier_.pool_, kept = None, model.classifier_.pool_
+    try:
+        model.save(tmp_path / "model")
+    finally:
+        model.classifier_.pool_ = kept
+    assert load_model(tmp_path / "model").classifier_.pool_ is None
+
+
+DAMAGES = {
+    "a name": (lambda one: one.pop("std"), "does not hold edges, pooled, filter, mean, std, reliability"),
+    "a shape": (lambda one: one.update(mean=one["mean"][1:]), "mean in pool.safetensors has shape"),
+    "a filter": (lambda one: one.update(filter=one["filter"][1:]), "filter in pool.safetensors has shape"),
+    "a type": (lambda one: one.update(pooled=one["pooled"] * 1.0), "pooled in pool.safetensors has shape"),
+    "an edge": (lambda one: one["edges"].__setitem__(0, 10**6), "are not numbers of 120 connections"),
+    "an edge twice": (lambda one: one["edges"].__setitem__(0, one["edges"][1]), "each once"),
+    "a spread": (lambda one: one["std"].__setitem__(0, 0), "out of range"),
+}
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_pool_is_refused_in_one_line(damage: str, model: CohortClassifier, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    file = tmp_path / "model" / "pool.safetensors"
+    arrays = {name: values.copy() for name, values in load_file(file).items()}
+    change, words = DAMAGES[damage]
+    change(arrays)
+    save_file(arrays, file)
+    reseal(tmp_path / "model")
+    with pytest.raises(ValueError, match=words) as caught:
+        load_model(tmp_path / "model")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def noise(classes: int, n_graphs: int = 60) -> GraphSet:
+    x = np.random.default_rng(0).normal(size=(n_graphs, 8, 8))
+    return GraphSet.from_arrays(x + x.swapaxes(1, 2), y=np.arange(n_graphs) % classes, aligned=True)
+
+
+@pytest.mark.parametrize(
+    "graphs",
+    [noise(2), noise(3), noise(2, 30), make_ba2motifs(60, random_state=0)],
+    ids=["noise", "three classes", "few", "not aligned"],
+)
+def test_models_without_a_pool_explain_edge_by_edge(graphs: GraphSet) -> None:
+    model = quick(epochs=3).fit(graphs)
+    assert model.pool_ is None
+    plain, pooled = (model.explain(graphs, pooled=wanted) for wanted in (False, True))
+    for one, other in zip(plain.edge_contributions, pooled.edge_contributions, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not pooled.pooled_edges
+
+
+def test_a_pool_that_cannot_be_found_costs_no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("no room\nfor it")
+
+    monkeypatch.setattr(Explanations, "_pool", fails)
+    with pytest.warns(UserWarning, match=r"will not be pooled \(no room\)"):
+        model = quick(epochs=1).fit(noise(2))
+    assert model.pool_ is None and len(model.explain(noise(2)[:3])) == 3
+
+
+@pytest.mark.medium
+def test_networks_of_a_group_explanation_look_for_no_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Explanations, "_pool", lambda *_: pytest.fail("a pool was sought"))
+    explain_group(quick(epochs=1), noise(2), n_resamples=2, n_permutations=0)

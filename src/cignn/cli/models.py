@@ -146,16 +146,25 @@ def _takes(estimator: type, param: str) -> bool:
 
 
 def explained(
-    classifier: Any, graphs: GraphSet, explainer: str, seed: int, quiet: bool, target: Any = None
+    classifier: Any,
+    graphs: GraphSet,
+    explainer: str,
+    seed: int,
+    quiet: bool,
+    target: Any = None,
+    pooled: bool = True,
 ) -> Explanations:
     """Explain graphs by the classifier itself or by an explainer of that name; target : a class."""
-    from cignn.estimators import NeuralGraphClassifier
+    from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier
     from cignn.explainers import EXPLAINERS, NetworkExplainer, make_explainer
 
     if explainer == "auto":
         if hasattr(classifier, "explain"):
             with working("explaining", not quiet):
-                return classifier.explain(graphs, **({} if target is None else {"target": target}))
+                options = {} if target is None else {"target": target}
+                if isinstance(classifier, ExplainingClassifier):
+                    options["pooled"] = pooled
+                return classifier.explain(graphs, **options)
         explainer = "gnn-explainer" if target is None else "contributions"
     if explainer not in EXPLAINERS:
         hint = meant(explainer, EXPLAINERS)

@@ -123,6 +123,12 @@ def explain(
             metavar="NAME",
         ),
     ] = "auto",
+    pooled: Annotated[
+        bool,
+        typer.Option(
+            help="Pool contributions over edges that go together in patients, where the model knows some."
+        ),
+    ] = True,
     top: Annotated[int, typer.Option(min=1, help="Number of edges to draw in a figure.", metavar="N")] = 50,
     edges: Annotated[
         int | None,
@@ -174,7 +180,7 @@ def explain(
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))
     write_csv(out / "probabilities.csv", table)
     write_settings(out / FILE, context)
-    explanations = explained(classifier, graphs, explainer, seed, as_json, wanted)
+    explanations = explained(classifier, graphs, explainer, seed, as_json, wanted, pooled)
     check_contributions(explanations, by)
     explanations = with_correlations(explanations, fitted, data)
     table = with_bases(table, explanations)

@@ -124,6 +124,9 @@ class CIGNNClassifier(ExplainingClassifier):
         One row per epoch: every loss term, the dependence of α and β (HSIC) and the validation scores.
     best_epoch_ : int or list of int
         The epoch that was kept; one per network in an ensemble.
+    pool_ : Pool or None
+        Connections that go together in the training graphs of patients; `explain` pools their evidence. For
+        aligned graphs of two classes; None where nothing goes together.
 
     Examples
     --------
@@ -134,6 +137,8 @@ class CIGNNClassifier(ExplainingClassifier):
     >>> clf.settings_["preset"], clf.settings_["dropout"], clf.predict_proba(graphs).shape
     ('motif', 0.3, (40, 2))
     """
+
+    _pools = True
 
     def __init__(
         self,

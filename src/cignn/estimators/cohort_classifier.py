@@ -19,6 +19,7 @@ from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier, read_fingerprints
+from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.persistence import (
     PREPARATION,
     REFERENCE,
@@ -152,7 +153,7 @@ class CohortClassifier(Pipeline):
         check_is_fitted(self)
         return self[:-1].transform(X)
 
-    def explain(self, X: Cohort, target: Any = None) -> Explanations:
+    def explain(self, X: Cohort, target: Any = None, *, pooled: bool = True) -> Explanations:
         """Explain the decision for every subject.
 
         Parameters
@@ -161,6 +162,9 @@ class CohortClassifier(Pipeline):
             Subjects, with the ROIs of the training cohort in any order.
         target : label or array-like of shape (n,), default=None
             The class to explain, one for all subjects or one each. None explains the predicted class.
+        pooled : bool, default=True
+            Whether to pool the evidence of connections that go together in patients, see
+            `ExplainingClassifier.explain`. Linear models have nothing to pool.
 
         Returns
         -------
@@ -175,7 +179,9 @@ class CohortClassifier(Pipeline):
                     'make_explainer("gnn-explainer").fit(model.classifier_, model.to_graphs(cohort)) does'
                 )
             raise ValueError(f"{type(classifier).__name__} does not explain its decisions; {advice}.")
-        return classifier.explain(self.to_graphs(X), target).with_connectivity(self.shown_connectivity(X))
+        options = {"pooled": pooled} if isinstance(classifier, ExplainingClassifier) else {}
+        explanations = classifier.explain(self.to_graphs(X), target, **options)
+        return explanations.with_connectivity(self.shown_connectivity(X))
 
     def shown_connectivity(self, X: Cohort) -> np.ndarray | None:
         """Return the correlations that tables of edges show where graphs are of the tangent space.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -11,20 +12,31 @@ from torch import Tensor
 
 from cignn._checks import shown
 from cignn._progress import track
-from cignn.estimators.base import NeuralGraphClassifier
+from cignn.datasets.labels import control_class
+from cignn.estimators.base import NeuralGraphClassifier, Plan
 from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.persistence import POOL, Saved, first_line, pool_bytes, read_pool
 from cignn.estimators.training import evaluation_mode
 from cignn.explanations import Explanations
+from cignn.explanations.pooling import Pool
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.nn.contributions import contributions
 
 CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
+MOST_GRAPHS, POOL_CELLS = 2000, 2**26  # graphs in which a pool is sought, and node pairs of all of them
 
 
 class ExplainingClassifier(NeuralGraphClassifier):
     """Base of the classifiers that explain themselves.
 
     The output of the network has ``edge_weights`` (b, n, n) in [0, 1] beside ``logits``.
+
+    Attributes
+    ----------
+    pool_ : Pool or None
+        Connections whose contributions go together in the training graphs of the class that is not the
+        controls', over which `explain` pools evidence. None where there are none, where graphs are not
+        aligned, for more than two classes, and for classifiers other than CI-GNN.
 
     Examples
     --------
@@ -36,7 +48,12 @@ class ExplainingClassifier(NeuralGraphClassifier):
     (True, 20)
     """
 
-    def explain(self, X: GraphSet, target: Any = None, *, contributions: bool = True) -> Explanations:
+    pool_: Pool | None = None
+    _pools: bool = False  # whether ``fit`` looks for a pool
+
+    def explain(
+        self, X: GraphSet, target: Any = None, *, contributions: bool = True, pooled: bool = True
+    ) -> Explanations:
         """Say of every edge where the network looks and what the edge did to the decision.
 
         Parameters
@@ -48,12 +65,19 @@ class ExplainingClassifier(NeuralGraphClassifier):
         contributions : bool, default=True
             Whether to compute contributions too. On graphs that are not aligned they take several times as
             long as the weights.
+        pooled : bool, default=True
+            Whether to pool the evidence of connections that go together in the training graphs of a class,
+            such as those of a subtype: each of them gets its share of what all of them say, and noise is
+            spread over all connections of the graph. Tables, figures, reports and scores that rank edges by
+            the contributions of these explanations then use pooled ones. False gives the contribution of
+            every edge by itself, the path integral. It makes no difference to a model without ``pool_``.
 
         Returns
         -------
         Explanations
             Of every edge a weight in [0, 1], as the network computes it while it classifies, and its
-            contribution to the log-odds of the class, see `cignn.nn.contributions`.
+            contribution to the log-odds of the class, see `cignn.nn.contributions`. Pooled or not, base and
+            contributions add up to the log-odds.
         """
         X = self._check_fitted(X)
         codes = target_codes(self, target, len(X))
@@ -70,7 +94,7 @@ class ExplainingClassifier(NeuralGraphClassifier):
                 chosen = predictions[index] if codes is None else codes[index]
                 found.add(self, X, index, batch, chosen)
         explained = self.classes_[predictions if codes is None else codes]
-        return Explanations(
+        explanations = Explanations(
             X,
             weights,
             self.classes_[predictions],
@@ -80,6 +104,43 @@ class ExplainingClassifier(NeuralGraphClassifier):
             reference=self.reference_,
             classes=self.classes_,
         )
+        if not (contributions and pooled and self.pool_ is not None and len(X)):
+            return explanations
+        return explanations._pooled(self.pool_, self._pooled_class())
+
+    def _accept(self, plan: Plan) -> None:
+        super()._accept(plan)
+        wanted = self._pools and self.n_nodes_ is not None and len(self.classes_) == 2
+        self.pool_ = self._find_pool(plan.graphs.with_y(plan.labels)) if wanted else None
+
+    def _find_pool(self, graphs: GraphSet) -> Pool | None:
+        """Connections that go together in labelled graphs, or in some of very many; None without any."""
+        most = min(MOST_GRAPHS, POOL_CELLS // int(graphs.n_nodes[0]) ** 2)
+        some = np.unique(np.linspace(0, len(graphs) - 1, most).astype(int))
+        target = self._pooled_class()
+        try:
+            pool = self.explain(graphs[some], target, pooled=False)._pool(target)
+        except Exception as error:  # a trained network is worth more than its pool
+            warnings.warn(f"explanations will not be pooled ({first_line(error)}).", stacklevel=2)
+            return None
+        return pool if pool.n_edges > 1 else None
+
+    def _pooled_class(self) -> Any:
+        """The class of two that is not the controls'."""
+        control = control_class(self.classes_.tolist())
+        return self.classes_[self.classes_ != control][0]
+
+    def _files(self) -> dict[str, bytes]:
+        return super()._files() | ({} if self.pool_ is None else {POOL: pool_bytes(self.pool_)})
+
+    @classmethod
+    def _from_saved(cls, saved: Saved) -> Self:
+        estimator = super()._from_saved(saved)
+        if POOL in saved.files:
+            estimator.pool_ = read_pool(saved, estimator.n_nodes_)
+            if len(estimator.classes_) != 2:
+                raise ValueError(f"{POOL} belongs to two classes, there are {len(estimator.classes_)}")
+        return estimator
 
 
 class _Contributed(NamedTuple):

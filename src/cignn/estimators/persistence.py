@@ -29,6 +29,7 @@ from torch import Tensor
 from cignn._arrays import digest, sha256
 from cignn._files import locked, replacing, unwritten
 from cignn.explanations import EdgeReference
+from cignn.explanations.pooling import Pool
 from cignn.graphs.edge_statistics import EdgeStatistics
 
 FORMAT = "cignn model"
@@ -41,7 +42,8 @@ REFERENCE = "preparation.safetensors"
 CONNECTIONS = "connections.safetensors"  # their statistics in the training graphs and their controls
 SETTINGS = "settings.toml"  # options of the command line
 STATISTICS = ("centre", "scale", "mean", "std")  # what it holds
-FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, SETTINGS)
+POOL = "pool.safetensors"  # connections whose contributions are pooled
+FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, POOL, SETTINGS)
 LARGEST_CONFIG = 2**28  # bytes
 # types in our pipelines that skops does not trust by default
 TRUSTED = ["cignn.estimators.graph_vectors.GraphVectors", "sklearn.tree._tree.Tree"]
@@ -129,6 +131,11 @@ def connection_bytes(statistics: EdgeStatistics, reference: EdgeReference) -> by
     """Return statistics of connections in training graphs, and in their controls, as a safetensors file."""
     arrays = {**statistics._asdict(), "mean": reference.mean, "std": reference.std}
     return weight_bytes({name: torch.from_numpy(np.nan_to_num(values)) for name, values in arrays.items()})
+
+
+def pool_bytes(pool: Pool) -> bytes:
+    """Return a pool of connections as a safetensors file."""
+    return weight_bytes({name: torch.from_numpy(np.asarray(one)) for name, one in pool._asdict().items()})
 
 
 def json_bytes(content: Mapping[str, Any]) -> bytes:
@@ -279,6 +286,24 @@ def read_connections(saved: Saved, n: int | None, control: str) -> tuple[EdgeSta
         raise ValueError(f"{CONNECTIONS} does not hold {', '.join(STATISTICS)} of {n} nodes")
     centre, scale, mean, std = (arrays[name] for name in STATISTICS)
     return EdgeStatistics(centre, scale), EdgeReference(mean, std, control)
+
+
+def read_pool(saved: Saved, n: int | None) -> Pool:
+    """Return what `pool_bytes` wrote of graphs of n nodes."""
+    arrays = {name: values.numpy() for name, values in read_weights(saved, POOL).items()}
+    if n is None or arrays.keys() != set(Pool._fields):
+        raise ValueError(f"{POOL} does not hold {', '.join(Pool._fields)} of aligned graphs")
+    pool, e, m = Pool(**arrays), n * (n - 1) // 2, arrays["edges"].size
+    shapes = Pool((m,), (m,), (m, m), (e,), (e,), (e,))  # type: ignore[arg-type]
+    kinds = "ibffff"
+    for name, values, shape, kind in zip(Pool._fields, pool, shapes, kinds, strict=True):
+        if values.shape != shape or values.dtype.kind != kind:
+            raise ValueError(f"{name} in {POOL} has shape {values.shape} of {values.dtype}, not {shape}")
+    if len(np.unique(pool.edges)) < m or not ((pool.edges >= 0) & (pool.edges < e)).all():
+        raise ValueError(f"edges in {POOL} are not numbers of {e} connections, each once")
+    if (pool.std <= 0).any() or ((pool.reliability < 0) | (pool.reliability > 1)).any():
+        raise ValueError(f"std or reliability in {POOL} is out of range")
+    return pool
 
 
 def read_pipeline(saved: Saved) -> Any:

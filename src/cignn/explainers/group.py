@@ -18,7 +18,7 @@ from cignn._random import RandomState, as_generator
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.classifier import GraphClassifier
-from cignn.estimators.explaining import target_codes
+from cignn.estimators.explaining import ExplainingClassifier, target_codes
 from cignn.estimators.graph_vectors import connectivity_vector
 from cignn.estimators.stacks import Fit, fit_together
 from cignn.estimators.training import evaluation_mode
@@ -200,6 +200,9 @@ def _networks(
         graphs = _graphs_of(work, some)
         seeds = random.integers(2**31 - 1, size=len(some))
         clones = [clone(work.classifier).set_params(random_state=int(seed)) for seed in seeds]
+        for one in clones:
+            if isinstance(one, ExplainingClassifier):
+                one._pools = False  # contributions are read edge by edge
         parts = [graphs[s.permutation][s.rows] for s in some]
         errors = _fit(clones, parts, [s.labels[s.rows] for s in some], verbose)
         for j in track(range(0, len(some), 2), "reading half-samples", len(some) // 2, verbose):

@@ -77,7 +77,8 @@ class ContributionExplainer(Explainer):
     """Signed contributions of all edges to the log-odds of a class, for networks and linear models.
 
     Contributions and their base add up to the log-odds, see `cignn.nn.contributions`. The weight of an edge
-    is the size of its contribution, relative to the largest in the graph.
+    is the size of its contribution, relative to the largest in the graph. Contributions are those of single
+    edges, also of a classifier that pools its own.
 
     Parameters
     ----------

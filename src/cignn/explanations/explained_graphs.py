@@ -56,6 +56,7 @@ class ExplainedGraphs:
         explained: np.ndarray | None = None,
         reference: EdgeReference | None = None,
         classes: np.ndarray | None = None,
+        pooled_edges: int = 0,
     ) -> None:
         self.graphs = graphs
         self.edge_weights = _of_edges(graphs, edge_weights, "weights")
@@ -84,6 +85,7 @@ class ExplainedGraphs:
             _check_nodes(graphs, "the mean of reference", reference.mean.shape)
             _check_nodes(graphs, "the std of reference", reference.std.shape)
         self.classes = None if classes is None else np.asarray(classes)
+        self.pooled_edges = pooled_edges
 
     def __len__(self) -> int:
         return len(self.edge_weights)

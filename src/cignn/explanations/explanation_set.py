@@ -13,7 +13,7 @@ from cignn.explanations import comparisons
 from cignn.explanations.comparisons import NEGLIGIBLE as NEGLIGIBLE
 from cignn.explanations.explained_graphs import ExplainedGraphs
 from cignn.explanations.explanation import Explanation
-from cignn.explanations.pooling import find_pool
+from cignn.explanations.pooling import Pool, find_pool
 from cignn.graphs.storage import Index
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Explanations(ExplainedGraphs):
     classes : array of shape (c,), default=None
         All classes of the model. With two, contributions towards one can be turned into those towards the
         other.
+    pooled_edges : int, default=0
+        Number of edges over which the contributions were pooled. 0 for contributions of single edges.
 
     Examples
     --------
@@ -152,6 +154,9 @@ class Explanations(ExplainedGraphs):
         and to exceed what it is in the other classes; if nothing does, the contributions stay as they are.
         The log-odds stay the same in any case.
 
+        Classifiers that explain themselves do this on their own. It is left to do for the contributions of
+        other networks.
+
         Parameters
         ----------
         training : Explanations
@@ -162,9 +167,9 @@ class Explanations(ExplainedGraphs):
         Explanations
             The explanations with pooled contributions.
         """
-        self._told()
         two = self.classes is not None and len(self.classes) == 2
         target = self.classes[-1] if two else self.one_class()  # type: ignore[index]
+        self._told()
         if training.graphs.y is None:
             raise ValueError("pooled needs the labels of the training graphs, got graphs without y.")
         if target is None or (not two and training.one_class() != target):
@@ -172,17 +177,30 @@ class Explanations(ExplainedGraphs):
                 "pooled needs explanations of one class where there are more than two; explain both sets "
                 "with explain(graphs, target=...)."
             )
-        known, _ = training._pairs(training.towards(target)._told()[0], "pooled")
-        own = np.asarray(training.graphs.y == target)
-        subjects = np.asarray(training.graphs.meta.get("subject", np.arange(len(training))))
-        pool = find_pool(known, own, subject_halves(subjects, own))
-        values, present = self._pairs(self.towards(target)._told()[0], "pooled")
-        if values.shape[1] != known.shape[1]:
-            nodes = [int(ex.graphs.n_nodes[0]) for ex in (self, training)]
+        if self.pooled_edges or training.pooled_edges:
+            raise ValueError(
+                "the contributions are pooled already; explain both sets with explain(graphs, pooled=False)."
+            )
+        pool = training._pool(target)
+        nodes = [int(ex.graphs.n_nodes[0]) for ex in (self, training) if len(ex)]
+        if len(set(nodes)) > 1:
             raise ValueError(f"pooled needs graphs of the same nodes, got {nodes[0]} and {nodes[1]}.")
+        return self._pooled(pool, target)
+
+    def _pool(self, target: object) -> Pool:
+        """Find the edges that go together in the labelled graphs of a class."""
+        values, _ = self._pairs(self.towards(target)._told()[0], "pooled")
+        own = np.asarray(self.graphs.y == target)
+        subjects = np.asarray(self.graphs.meta.get("subject", np.arange(len(self))))
+        return find_pool(values, own, subject_halves(subjects, own))
+
+    def _pooled(self, pool: Pool, target: object) -> Self:
+        """Pool contributions of aligned graphs; target : the class that the pool was found for."""
+        values, present = self._pairs(self.towards(target)._told()[0], "pooled")
         signs = np.where(np.asarray(self.explained == target), 1, -1)
         found = pool.apply(values, present) * signs[:, None]
-        return self._with(edge_contributions=[row[self._places(i)] for i, row in enumerate(found)])
+        rows = [row[self._places(i)] for i, row in enumerate(found)]
+        return self._with(edge_contributions=rows, pooled_edges=pool.n_edges)
 
     def by_system(self, by: str = "auto", target: object = None, *, turn: bool = True) -> pd.DataFrame:
         """Return what the group's edges within and between systems contribute, or their mean weight.

@@ -33,6 +33,11 @@ class Pool(NamedTuple):
     std: np.ndarray  # (e,)
     reliability: np.ndarray  # (e,), in [0, 1]: share of the class's squares that exceeds those of the others
 
+    @property
+    def n_edges(self) -> int:
+        """Number of edges that are replaced."""
+        return int(self.pooled.sum())
+
     def apply(self, contributions: np.ndarray, present: np.ndarray) -> np.ndarray:
         """Return pooled contributions (g, e); their sums stay as they are. present : (g, e), bool.
 

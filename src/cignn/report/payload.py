@@ -97,7 +97,15 @@ def _evidence(data: ReportData) -> dict[str, object] | None:
         "minus": rounded(found.minus),
         "pairs": None if sums is None else sums.pairs,
         "sums": None if sums is None else packed(sums.sums, "<f4"),
+        "pooled": _pooled(data),
     }
+
+
+def _pooled(data: ReportData) -> dict[str, object] | None:
+    """How many connections evidence is pooled over, and in which class they go together."""
+    n = data.explanations.pooled_edges
+    names = [name for name in data.class_labels if name != data.reference_name]
+    return {"n": n, "name": names[0]} if n else None
 
 
 def _reference(data: ReportData, edges: Edges) -> dict[str, object] | None:

@@ -21,6 +21,7 @@ function evidenceSection(i, nodes, edges) {
   if (SURVEY && !SURVEY.selected.some(Boolean)) out.append(element("p", { class: "notice" }, `No connection survives in the group. These contributions say how the model came to its answer, and nothing about ${name}.`));
   out.append(element("div", { class: "pair sides" }, ...sides.map((side, k) => sideList(side, k, name, nodes, edges, largest, totals[k]))));
   const words = `In log-odds: a contribution of +0.69 doubles the odds of ${name}. The base is the model's answer without any contribution.`;
+  if (EVIDENCE.pooled) out.append(element("p", { class: "quiet" }, `Evidence is pooled over ${EVIDENCE.pooled.n} connections that go together in ${EVIDENCE.pooled.name}: each gets its share of what all of them say.`));
   out.append(element("p", { class: "quiet" }, REFERENCE ? `${words} SD: standard deviations of ${REFERENCE.name}, from their mean.` : words));
   return out;
 }
