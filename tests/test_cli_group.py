@@ -29,7 +29,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
     calls: list[dict] = []
 
     def explain(estimator, data, n_resamples=100, random_state=0, n_permutations=20, alpha=0.1, **other):
-        calls.append({"steps": list(estimator.named_steps), "n_resamples": n_resamples, "data": data})
+        calls.append(
+            {"steps": list(estimator.named_steps), "n_resamples": n_resamples, "data": data, **other}
+        )
         random = np.random.default_rng(random_state)
         n = data.n_rois
         values = random.normal(size=n * (n - 1) // 2)
@@ -44,7 +46,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
             classes=classes,
             n_subjects=len(data),
             alpha=alpha,
-            systems=data.atlas.systems,
+            systems=None if data.atlas is None else data.atlas.systems,
         )
 
     monkeypatch.setattr(cignn.explainers, "explain_group", explain)
@@ -118,3 +120,14 @@ def test_group_explains_a_linear_model_from_end_to_end(call, here) -> None:
     assert told["reading"] in ("use", "pattern", "size") and told["reason"]
     turned = json.loads(call(*words.split(), "--positive", "control").out)
     assert turned["classes"] == ["patient", "control"]
+
+
+def test_of_several_classes_one_is_named(call, here, asked) -> None:
+    cohort = load_cohort("my_study")
+    cohort.with_y(np.array(["a", "b", "c"])[np.arange(len(cohort)) % 3]).save("three.npz")
+    words = "group three.npz --method lasso --n-resamples 2 --n-permutations 2"
+    refused = call(*words.split())
+    assert refused.code == 2 and "there are 3 classes; name the one to explain" in refused.err
+    done = call(*words.split(), "--positive", "b")
+    assert done.code == 0, done.err
+    assert asked[-1]["target"] == "b"

@@ -94,7 +94,6 @@ def group(
     ways = _ways(reproducibility)
     from cignn import Cohort
     from cignn.estimators import make_estimator
-    from cignn.evaluation import positive_class
     from cignn.evaluation import reproducibility as compare_halves
     from cignn.evaluation.splits import labels_of
     from cignn.explainers import explain_group
@@ -105,7 +104,7 @@ def group(
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     model: Any = make_estimator(method, **({"random_state": seed, "device": device} | params))
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
-    counted = positive_class(labels_of(cohort).y, positive)
+    counted = _target(labels_of(cohort).y, positive)
     if isinstance(cohort, Cohort):
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
         model = cohort_model(model, cohort, *steps, deconfound, deconfound_on, positive=positive)
@@ -137,6 +136,23 @@ def group(
         say_json(_content(found, compared) | {"out": out})
     else:
         say(f"tables of connections, systems and components: {out}")
+
+
+def _target(labels: Any, positive: str | None) -> Any:
+    """Return the class to explain: of several, the one that --positive names."""
+    from cignn.evaluation import positive_class
+
+    classes = sorted(set(labels.tolist()))
+    if len(classes) <= 2:
+        return positive_class(labels, positive)
+    named = [one for one in classes if str(one) == positive]
+    if not named:
+        raise typer.BadParameter(
+            f"there are {len(classes)} classes; name the one to explain against all others: "
+            f"{', '.join(map(str, classes))}.",
+            param_hint="'--positive'",
+        )
+    return named[0]
 
 
 def say_lines(text: str) -> None:

@@ -207,6 +207,11 @@ def _group(
     known = None if cohort.y is None else pd.Series(cohort.y).isin(fitted.classes_.tolist()).to_numpy()
     if known is None or not known.any():
         raise ValueError("--resamples needs labelled subjects, got none.")
+    if target is None:
+        raise typer.BadParameter(
+            "is for two classes; of several, explain one with cignn group --positive and show it by --group.",
+            param_hint="'--resamples'",
+        )
     running: dict[str, Any] = {"n_resamples": resamples, "random_state": seed, "verbose": int(not quiet)}
     found = explain_group(fitted, cohort if known.all() else cohort[known], target=target, **running)
     found.save(out.with_suffix(".group.npz"))
