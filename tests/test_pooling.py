@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from cignn import CIGNNClassifier, CohortClassifier, Explanations, GraphSet, load_model
 from cignn._arrays import subject_halves
+from cignn.cli.models import explained as explained_by
 from cignn.datasets import make_ba2motifs, make_cohort
 from cignn.estimators import make_estimator
 from cignn.explainers import explain_group
@@ -276,3 +277,12 @@ def test_a_pool_that_cannot_be_found_costs_no_training(monkeypatch: pytest.Monke
 def test_networks_of_a_group_explanation_look_for_no_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Explanations, "_pool", lambda *_: pytest.fail("a pool was sought"))
     explain_group(quick(epochs=1), noise(2), n_resamples=2, n_permutations=0)
+
+
+@pytest.mark.medium
+def test_the_command_line_leaves_pooling_out_on_request(model: CohortClassifier) -> None:
+    graphs = model.to_graphs(COHORT[:3])
+    plain, pooled = (
+        explained_by(model.classifier_, graphs, "auto", 0, True, None, way) for way in (False, True)
+    )
+    assert (plain.pooled_edges, pooled.pooled_edges) == (0, model.classifier_.pool_.n_edges)

@@ -21,6 +21,7 @@ from cignn.report import ReportData, report_of, write_report
 from cignn.report.evidence import evidence, means, pair_sums
 from cignn.report.group import system_matrix
 from cignn.report.html import render_report
+from cignn.report.payload import _evidence
 from cignn.report.records import edges_of, encoded, records
 from test_html_report import HOSTILE, IMAGE, Page, needs_browser, page  # noqa: F401
 
@@ -423,3 +424,10 @@ def test_contributions_of_graphs_that_are_not_aligned_have_pages(page: Page, tmp
     assert page.text("#evidence h4") == f"For {HOSTILE}"
     assert page.js("return window.hacked") is None
     assert page.complaints() == []
+
+
+def test_a_report_says_over_how_many_connections_evidence_is_pooled() -> None:
+    data = contributing()
+    pooled = replace(data, explanations=data.explanations._with(pooled_edges=7))
+    told: Any = [_evidence(one) for one in (data, pooled)]
+    assert [one["pooled"] for one in told] == [None, {"n": 7, "name": "patient"}]
