@@ -90,6 +90,16 @@ def test_networks_train_one_per_half_sample_on_a_graph_set(cohort):
     assert found.nuisance.empty  # covariates of graphs are no cohort
 
 
+def test_idle_terms_are_left_out_only_where_they_are_idle(cohort):
+    graphs = make_connectome_pipeline().fit_transform(cohort)
+    bare = Work.of(network(), graphs, None, None).classifier
+    coupled = Work.of(network(settings={"mask_from": "latents"}), graphs, None, None).classifier
+    assert bare.settings["reconstruction"] == 0
+    assert dict(coupled.settings) == {"mask_from": "latents"}
+    history = bare.fit(graphs).history_
+    assert not {"features", "adjacency", "kl", "causal", "independence", "hsic"} & set(history)
+
+
 @pytest.mark.parametrize("reading", ["use", "pattern", "size"])
 def test_reading_can_be_asked_for(cohort, reading):
     found = explain_group(

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, Deconfound, nuisance_maps
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.base import NeuralGraphClassifier
+from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier, check_graphs, class_codes, labelled
 from cignn.estimators.graph_vectors import connectivity_vector
 from cignn.estimators.subjects import Subjects
@@ -78,7 +79,7 @@ class Work(NamedTuple):
             )
         n = int(graphs.n_nodes[0])
         return cls(
-            _single(classifier),
+            _single(classifier, graphs),
             steps if steps is not None and _uses_labels(steps) else None,
             data,
             graphs,
@@ -92,14 +93,20 @@ class Work(NamedTuple):
         )
 
 
-def _single(classifier: GraphClassifier) -> GraphClassifier:
-    """An estimator with one network where it has several, without files to write."""
+# settings of CI-GNN without the terms that reach neither mask nor prediction where the mask needs no latents
+BARE = {"reconstruction": 0.0, "causal_effect": None, "independence": False}
+
+
+def _single(classifier: GraphClassifier, graphs: GraphSet) -> GraphClassifier:
+    """An estimator with one network where it has several, without files to write and idle terms."""
     single = clone(classifier)
     if isinstance(single, NeuralGraphClassifier):
         given = single.get_params(deep=False)
         single.set_params(**{k: v for k, v in (("checkpoint", None), ("verbose", 0)) if k in given})
         if "n_estimators" in given:
             single.set_params(n_estimators=1)
+        if isinstance(single, CIGNNClassifier) and single._settings(graphs)["mask_from"] == "nodes":
+            single.set_params(**{f"settings__{name}": value for name, value in BARE.items()})
     return single
 
 

@@ -502,6 +502,8 @@ class CIGNN(SingleModel):
                     torch.as_tensor(keep, device=edges.prob.device).clamp(min=FLOOR_KEEP)
                 )
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
+        if out.mask.latent is None and not (generative or self.independence or self.causal_effect):
+            return losses  # nothing reads the latents
         some = slice(None, None, VAE_STRIDE)
         if out.mask.latent is not None:
             assert out.mask.alpha is not None and out.mask.beta is not None
