@@ -128,7 +128,8 @@ def _nuisances(table: pd.DataFrame) -> Iterator[str]:
         yield (
             f"WARNING: the map resembles that of {' and '.join(map(str, flagged))} (above 0.3). "
             "What looks like a difference between the classes may be that; "
-            "regress it out (deconfound) and compare."
+            "regress it out (deconfound) and compare. Where it was regressed out, the difference lies "
+            "along the same connections."
         )
 
 
