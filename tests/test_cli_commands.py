@@ -813,8 +813,8 @@ def test_regions_with_places_are_drawn_on_the_brain(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(report, "draw_connectome", lambda ex, atlas, **how: drawn.append((atlas, how["top"])))
     names = aal116().names
     one = Explanation(np.array([[0, 1], [2, 5]]), np.array([0.2, 0.9]), 116, names)
-    draw(one, None, None, "AAL by its names", 3, tmp_path / "a.png")
-    draw(one, None, aal116(), "an atlas", 4, tmp_path / "b.png")
+    draw(one, None, None, "AAL by its names", 3, tmp_path / "a.png", "auto")
+    draw(one, None, aal116(), "an atlas", 4, tmp_path / "b.png", "auto")
     assert drawn == [(None, 3), (aal116(), 4)]
 
 
