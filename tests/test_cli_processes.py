@@ -26,6 +26,7 @@ MADE = {
     "audit": None,
     "predict": "predictions.csv",
     "explain": "explained/subjects/sub-0037.png",
+    "group": "group/connections.csv",
     "evaluate": "results/summary.csv",
     "report": "report.html",
     "reproduce": "results/paper/explanation-accuracy-smoke.md",
@@ -57,7 +58,7 @@ def example(name: str) -> str:
 def test_examples_of_the_help_texts_work_as_printed_and_leave_their_settings(place: Path) -> None:
     assert {*MADE, "demo"} == set(ALL)
     beside = ("model/settings.toml", "predictions.settings.toml", "explained/settings.toml")
-    beside += ("results/settings.toml", "report.settings.toml")
+    beside += ("results/settings.toml", "report.settings.toml", "group/settings.toml")
     for file in beside:
         assert "# again: cignn" in (place / file).read_text()
 
@@ -68,6 +69,10 @@ JSON = {  # of demo and fit, see their own tests
     "predict": ("predict model new_subjects", {"predictions", "scores", "out"}),
     "explain": ("explain model new_subjects --out ex --no-figures", {"subjects", "group_edges"}),
     "evaluate": ("evaluate my_study --methods linear-svm --out res", {"summary", "failed", "comparison"}),
+    "group": (
+        "group my_study --method linear-svm --n-resamples 2 --n-permutations 1 --out map",
+        {"reading", "systems", "nuisance", "out"},
+    ),
     "audit": ("audit my_study --out findings.csv", {"findings", "worst", "subjects"}),
     "report": ("report model --out short.html --no-audit", {"report", "bytes", "subjects"}),
     "reproduce": ("reproduce data-statistics --sets MUTAG --out paper", {"table", "claims", "csv"}),
@@ -90,6 +95,7 @@ BAD = {
     "fit": ("fit nowhere", "nowhere does not exist"),
     "predict": ("predict my_study new_subjects", "my_study is not a model folder"),
     "explain": ("explain model nowhere", "nowhere does not exist"),
+    "group": ("group my_study --reproducibility site", "did you mean sites?"),
     "evaluate": ("evaluate my_study --protcol loso", "did you mean --protocol?"),
     "audit": ("audit my_study --format cohrt", "did you mean cohort?"),
     "report": ("report my_study", "not a folder written by cignn fit or cignn evaluate"),
