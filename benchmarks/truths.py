@@ -40,6 +40,7 @@ from cignn.connectome import ConnectomeGraphs, Deconfound
 from cignn.datasets import make_cohort, plant_edges
 from cignn.estimators import GraphVectors, make_estimator
 from cignn.evaluation import subject_score_table, subject_scores
+from cignn.explainers.maps import t_values
 
 # a kind of truth: options of `plant_edges` and `make_cohort`, then what differs between brains and simulated
 TRUTHS: dict[str, list[dict[str, Any]]] = {
@@ -116,16 +117,9 @@ def prepare(cohort: Cohort, kind: str, seed: int, shuffled: bool, held_out: floa
 # ------------------------------------------------------------------------------ the methods
 
 
-def t_values(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(pairs,) Welch's t of every connection, 0 where nothing varies."""
-    one, two = x[y == 1], x[y == 0]
-    error = np.sqrt(one.var(0, ddof=1) / len(one) + two.var(0, ddof=1) / len(two))
-    return np.divide(one.mean(0) - two.mean(0), error, out=np.zeros(x.shape[1]), where=error > 0)
-
-
 def univariate(task: Task) -> Found:
-    """Welch's t; a subject's evidence is t × deviation."""
-    t = t_values(task.x, task.y)
+    """Two-sample t; a subject's evidence is t × deviation."""
+    t = t_values(task.x, task.y == 1)
     return Found(t, task.x_held * t)
 
 
@@ -157,7 +151,7 @@ def forest(task: Task) -> Found:
 
 def largest_t(task: Task) -> Found:
     """Logistic regression on the connections of the largest |t| of the training part."""
-    chosen = np.argsort(-np.abs(t_values(task.x, task.y)))[:LARGEST_T]
+    chosen = np.argsort(-np.abs(t_values(task.x, task.y == 1)))[:LARGEST_T]
     model = LogisticRegression(max_iter=2000).fit(task.x[:, chosen], task.y)
     coefficients = np.zeros(task.x.shape[1])
     coefficients[chosen] = model.coef_[0]

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from sklearn.pipeline import Pipeline
 
 from cignn import _checks
@@ -21,6 +20,7 @@ from cignn._arrays import symmetric
 from cignn._checks import choice, number
 from cignn._random import as_random_state
 from cignn.estimators.graph_vectors import connectivity_vector
+from cignn.explainers.maps import t_values
 from cignn.explanations import Explanations
 from cignn.explanations.explanation import BY, NO_CONTRIBUTIONS, SIDES
 from cignn.graphs import GraphSet
@@ -352,9 +352,9 @@ def univariate_scores(
     classes = np.unique(labels)
     if len(classes) != 2:
         raise ValueError(f"a two-sample t needs training graphs of two classes, got {len(classes)}.")
-    t = stats.ttest_ind(*(vectors[labels == label] for label in classes[::-1])).statistic
+    t = t_values(vectors, labels == classes[1])
     spread = vectors.std(0, ddof=1)
-    slope = np.divide(np.nan_to_num(t), spread, out=np.zeros(len(spread)), where=spread > 0)
+    slope = np.divide(t, spread, out=np.zeros(len(spread)), where=spread > 0)
     sign = np.ones(len(graphs)) if explained is None else np.where(explained == classes[1], 1, -1)
     slopes, means = (symmetric(values, np.zeros((n, n))) for values in (slope, vectors.mean(0)))
     scores = []

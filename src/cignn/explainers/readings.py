@@ -73,10 +73,6 @@ class Networks(NamedTuple):
     sizes: np.ndarray  # (R, e) mean contribution to the right class, in the half the network was trained on
     permutation: np.ndarray  # (R,) number of the permutation of the labels, −1 for the true ones
 
-    def part(self, rows: np.ndarray) -> Networks:
-        """Some of the networks."""
-        return Networks(*(one[rows] for one in self))
-
 
 class Agreement(NamedTuple):
     """How well maps of disjoint halves agree: the mean over pairs, and that of every permutation."""
