@@ -10,7 +10,14 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, f1_score, matthews_corrcoef, roc_auc_score
 
 from cignn import Explanations, GraphSet
-from cignn.evaluation import classification_scores, explanation_roc_auc, positive_class, precision_at_k
+from cignn.evaluation import (
+    classification_scores,
+    explanation_gap,
+    explanation_roc_auc,
+    explanation_roc_auc_overall,
+    positive_class,
+    precision_at_k,
+)
 from cignn.evaluation.classification import code, weighted_scores
 
 
@@ -50,7 +57,43 @@ def test_rankings_worked_out_by_hand(
 ) -> None:
     explanations = explained(weights, truth)
     assert explanation_roc_auc(explanations) == pytest.approx([area])
+    assert explanation_roc_auc_overall(explanations) == pytest.approx(area)  # of one graph
     assert precision_at_k(explanations) == pytest.approx([precision])
+    weights_, truth_ = np.array(weights), np.array(truth, bool)
+    gap = weights_[truth_].mean() - weights_[~truth_].mean()
+    assert explanation_gap(explanations) == pytest.approx([gap], abs=1e-6)
+
+
+def test_a_constant_mask_has_no_gap_and_half_the_area() -> None:
+    explanations = explained([0.7] * 5, [1, 0, 0, 0, 1])
+    assert explanation_gap(explanations) == pytest.approx([0], abs=1e-12)
+    assert explanation_roc_auc_overall(explanations) == explanation_roc_auc(explanations)[0] == 0.5
+
+
+def test_a_gap_tells_the_size_that_an_area_does_not() -> None:
+    far, near = explained([1.0, 1.0, 0.0], [1, 1, 0]), explained([0.5001, 0.5001, 0.5], [1, 1, 0])
+    assert explanation_roc_auc(far)[0] == explanation_roc_auc(near)[0] == 1
+    assert explanation_gap(far)[0] == pytest.approx(1) and 0 < explanation_gap(near)[0] < 1e-3
+    assert explanation_gap(explained([0.0, 0.25, 1.0], [1, 1, 0]))[0] == pytest.approx(-0.875)
+
+
+def test_one_curve_over_all_edges_compares_graphs_and_has_those_without_a_true_edge() -> None:
+    rng = np.random.default_rng(0)
+    truths = [[1, 1, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0]]
+    weights = [rng.random(len(truth)).astype(np.float32) for truth in truths]
+    sets = [path_graph(list(w), t)[0] for w, t in zip(weights, truths, strict=True)]
+    graphs = GraphSet.from_arrays(
+        [one[0].weights for one in sets], edge_truth=[one[0].edge_truth for one in sets]
+    )
+    explanations = Explanations(graphs, weights)
+    expected = roc_auc_score(np.concatenate(truths), np.concatenate(weights))
+    assert explanation_roc_auc_overall(explanations) == pytest.approx(expected)
+    # every graph is ranked perfectly, their weights lie apart
+    apart = Explanations(graphs[:2], [[0.9, 0.9, 0.8, 0.8], [0.3, 0.2, 0.2, 0.2, 0.2, 0.2]])
+    assert explanation_roc_auc(apart).tolist() == [1, 1]
+    assert explanation_roc_auc_overall(apart) == pytest.approx((7 * 2 + 5) / 21)
+    assert math.isnan(explanation_roc_auc_overall(explanations[[2]]))
+    assert math.isnan(explanation_gap(explanations)[2])
 
 
 def test_the_order_of_equal_edges_does_not_matter() -> None:
@@ -103,7 +146,9 @@ def test_a_truth_given_overrules_the_graphs_own() -> None:
     assert precision_at_k(explanations, [other])[0] == 0
 
 
-@pytest.mark.parametrize("score", [explanation_roc_auc, precision_at_k])
+@pytest.mark.parametrize(
+    "score", [explanation_roc_auc, precision_at_k, explanation_gap, explanation_roc_auc_overall]
+)
 def test_without_truth_there_is_nothing_to_compare_with(score: object) -> None:
     explanations = Explanations(GraphSet.from_arrays([np.eye(3)[::-1]]), [[0.5]])
     with pytest.raises(ValueError, match="carry no edge truth; pass truth"):

@@ -29,6 +29,7 @@ from cignn.evaluation import (
     corrected_t_test,
     critical_difference,
     sparsity,
+    superset_sufficiency,
     top_edge_masks,
 )
 from cignn.evaluation.splits import labels_of
@@ -190,6 +191,8 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "plus_weight": (lambda x: characterisation_score(0.5, 0.5, x), "plus_weight"),
     "share": (lambda x: top_edge_masks(EXPLAINED, x), "share"),
     "threshold": (lambda x: sparsity(EXPLAINED, x), "threshold"),
+    "least weight": (lambda x: superset_sufficiency(None, EXPLAINED, threshold=x), "threshold"),
+    "draws": (lambda x: superset_sufficiency(None, EXPLAINED, n_draws=x), "n_draws"),
 }
 
 

@@ -730,6 +730,12 @@ def test_explainers_are_scored_on_the_test_graphs(motifs: GraphSet) -> None:
         assert 0 < scores[method, explainer, "explanation_roc_auc"] < 1
         assert 0 <= scores[method, explainer, "explanation_accuracy"] <= 1
         assert scores[method, explainer, "milliseconds"] > 0
+        own = scores[method, explainer]
+        assert 0 < own["explanation_roc_auc_overall"] < 1 and -1 < own["explanation_gap"] < 1
+        assert max(0, own["fidelity_minus"]) <= own["superset_worst"] <= 1
+        for name in ("superset_worst_random", "superset_label_changes", "superset_label_changes_random"):
+            assert 0 <= own[name] <= 1
+        assert 0 < own["self_difference"] < 1 and -1 <= own["self_rank_correlation"] <= 1
     refused = table[table["error"].notna()]  # of no network; the classifier's own scores stay
     assert refused[["method", "explainer"]].values.tolist() == [["lasso", "quick"]]
     assert "explains networks" in refused["error"].iloc[0]

@@ -11,9 +11,7 @@ from cignn.evaluation.classification import (
 from cignn.evaluation.explanation import (
     agreement,
     agreement_table,
-    explanation_roc_auc,
     label_permutation_check,
-    precision_at_k,
     rank_correlation,
     stability,
     top_overlap,
@@ -26,6 +24,12 @@ from cignn.evaluation.faithfulness import (
     fidelity,
     removal_curve,
     sparsity,
+)
+from cignn.evaluation.known_edges import (
+    explanation_gap,
+    explanation_roc_auc,
+    explanation_roc_auc_overall,
+    precision_at_k,
 )
 from cignn.evaluation.probes import Audit, Finding
 from cignn.evaluation.removal import Removal, removal, reversals, top_edge_masks, univariate_scores
@@ -51,6 +55,12 @@ from cignn.evaluation.statistics import (
     nemenyi_test,
 )
 from cignn.evaluation.store import Store
+from cignn.evaluation.sufficiency import (
+    SelfConsistency,
+    SupersetSufficiency,
+    self_consistency,
+    superset_sufficiency,
+)
 from cignn.evaluation.tables import score_table, site_table, summary
 
 __all__ = [
@@ -65,8 +75,10 @@ __all__ = [
     "Removal",
     "RemovalCurve",
     "Reproducibility",
+    "SelfConsistency",
     "Split",
     "Store",
+    "SupersetSufficiency",
     "TaskFailedWarning",
     "agreement",
     "agreement_table",
@@ -83,7 +95,9 @@ __all__ = [
     "evaluate",
     "expected_calibration_error",
     "explanation_accuracy",
+    "explanation_gap",
     "explanation_roc_auc",
+    "explanation_roc_auc_overall",
     "fidelity",
     "friedman_test",
     "label_permutation_check",
@@ -99,12 +113,14 @@ __all__ = [
     "reproducibility",
     "reversals",
     "score_table",
+    "self_consistency",
     "site_table",
     "sparsity",
     "stability",
     "subject_score_table",
     "subject_scores",
     "summary",
+    "superset_sufficiency",
     "top_edge_masks",
     "top_overlap",
     "univariate_scores",

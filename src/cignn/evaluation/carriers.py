@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from cignn._arrays import upper_indices
 from cignn.datasets import Cohort
-from cignn.evaluation.explanation import share_of_true
+from cignn.evaluation.known_edges import roc_area, share_of_true
 from cignn.explanations import Explanations
 
 CARRIERS, OTHERS, CONTROLS = "carriers", "non-carriers", "controls"
@@ -59,8 +58,8 @@ def subject_scores(evidence: Explanations | np.ndarray, cohort: Cohort) -> pd.Da
     rows = []
     for name, role, one, carried in zip(cohort.subjects, roles, values, cohort.carries != 0, strict=True):
         own = np.asarray(sets[carried].any(0)) if carried.any() else planted
-        beside = _area(one[planted], own[planted])
-        rows.append((name, role, _area(one, own), share_of_true(one, own), beside))
+        beside = roc_area(one[planted], own[planted])
+        rows.append((name, role, roc_area(one, own), share_of_true(one, own), beside))
     return pd.DataFrame(rows, columns=["subject", "role", *_SCORES])
 
 
@@ -122,12 +121,3 @@ def _evidence(evidence: Explanations | np.ndarray, cohort: Cohort, labels: np.nd
             f"carriers must have one label, got {len(labels)}; pass the contributions as an array."
         )
     return np.stack([one.contributions[pairs] for one in evidence.towards(labels[0])])
-
-
-def _area(values: np.ndarray, truth: np.ndarray) -> float:
-    """Area under the ROC curve; NaN where all or none are true."""
-    true = int(truth.sum())
-    if not 0 < true < len(truth):
-        return np.nan
-    ranks = rankdata(values)
-    return float((ranks[truth].sum() - true * (true + 1) / 2) / (true * (len(truth) - true)))

@@ -1,8 +1,8 @@
-"""Scores of explanations: against known edges, between folds and seeds, and between subjects."""
+"""Agreement of explanations: of several methods, between folds and seeds, and with permuted labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,131 +10,16 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 from sklearn.base import clone
-from sklearn.metrics import roc_auc_score
 
 from cignn._checks import whole
 from cignn._random import as_random_state
+from cignn.evaluation.known_edges import explanation_roc_auc
 from cignn.evaluation.removal import edge_ranks, edge_scores
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
 if TYPE_CHECKING:
     from cignn.explainers import Explainer
-
-
-def explanation_roc_auc(
-    explanations: Explanations,
-    truth: Sequence[np.ndarray] | None = None,
-    *,
-    by: str = "weight",
-    side: str = "both",
-) -> np.ndarray:
-    """Area under the ROC curve of edge weight against edge truth, each undirected edge once.
-
-    Parameters
-    ----------
-    explanations : Explanations
-        The explained graphs.
-    truth : sequence of arrays of shape (n, n) or None, default=None
-        One bool matrix per graph, or one for all aligned graphs; by default the graphs' own. An edge may be
-        marked in one direction only.
-    by : {"weight", "contribution", "auto"}, default="weight"
-        What ranks the edges, see `top_edge_masks`.
-    side : {"both", "for", "against"}, default="both"
-        How contributions rank, see `top_edge_masks`.
-
-    Returns
-    -------
-    array of shape (g,)
-        The areas; NaN for a graph whose edges are all true or all false.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cignn.explanations import Explanations
-    >>> from cignn.evaluation import explanation_roc_auc
-    >>> from cignn.graphs import GraphSet
-    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
-    >>> truth = np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]])
-    >>> explanation_roc_auc(Explanations(triangle, [[0.5, 0.9, 0.1]]), [truth]).tolist()
-    [0.5]
-    """
-    areas = [
-        roc_auc_score(labels, weights) if 0 < labels.sum() < len(labels) else np.nan
-        for weights, labels in _edges_with_truth(explanations, truth, by, side)
-    ]
-    return np.array(areas)
-
-
-def precision_at_k(
-    explanations: Explanations,
-    truth: Sequence[np.ndarray] | None = None,
-    *,
-    by: str = "weight",
-    side: str = "both",
-) -> np.ndarray:
-    """Share of true edges among a graph's top k, k its number of true edges.
-
-    Edges of equal weight share the places left: a constant mask scores the share of true edges, not luck.
-
-    Parameters
-    ----------
-    explanations : Explanations
-        The explained graphs.
-    truth : sequence of arrays of shape (n, n) or None, default=None
-        One bool matrix per graph, or one for all aligned graphs; by default the graphs' own. An edge may be
-        marked in one direction only.
-    by : {"weight", "contribution", "auto"}, default="weight"
-        What ranks the edges, see `top_edge_masks`.
-    side : {"both", "for", "against"}, default="both"
-        How contributions rank, see `top_edge_masks`.
-
-    Returns
-    -------
-    array of shape (g,)
-        The shares; NaN where no edge is true.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from cignn.explanations import Explanations
-    >>> from cignn.evaluation import precision_at_k
-    >>> from cignn.graphs import GraphSet
-    >>> triangle = GraphSet.from_arrays([np.ones((3, 3)) - np.eye(3)])
-    >>> truth = np.array([[0, 1, 1], [0, 0, 0], [0, 0, 0]])
-    >>> precision_at_k(Explanations(triangle, [[0.9, 0.1, 0.5]]), [truth]).tolist()
-    [0.5]
-    """
-    return np.array([share_of_true(*edges) for edges in _edges_with_truth(explanations, truth, by, side)])
-
-
-def share_of_true(values: np.ndarray, truth: np.ndarray) -> float:
-    """Share of true edges among the k of the largest values (e,), k the number of true ones; NaN without."""
-    k = int(truth.sum())
-    if k == 0:
-        return np.nan
-    threshold = np.sort(values)[-k]
-    above, tied = values > threshold, values == threshold
-    places = k - above.sum()
-    return float((truth[above].sum() + places * truth[tied].mean()) / k)
-
-
-def _edges_with_truth(
-    explanations: Explanations, truth: Sequence[np.ndarray] | None, by: str, side: str
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    matrices = explanations.graphs.edge_truth if truth is None else truth
-    if matrices is None:
-        raise ValueError("the graphs carry no edge truth; pass truth, one (n, n) matrix per graph.")
-    if getattr(matrices, "ndim", 3) == 2 and explanations.graphs.aligned:
-        matrices = [matrices] * len(explanations)  # type: ignore[list-item]
-    if len(matrices) != len(explanations):
-        raise ValueError(f"truth must have one matrix per graph ({len(explanations)}), got {len(matrices)}.")
-    scores = edge_scores(explanations, by, side)
-    for i, (ex, matrix) in enumerate(zip(explanations, matrices, strict=True)):
-        marked, (source, target) = np.asarray(matrix, bool), ex.edges.T
-        if marked.shape != (ex.n_nodes, ex.n_nodes):
-            raise ValueError(f"truth of graph {i} must be {(ex.n_nodes, ex.n_nodes)}, got {marked.shape}.")
-        yield scores[i], marked[source, target] | marked[target, source]
 
 
 class Agreement(NamedTuple):
@@ -186,7 +71,7 @@ def rank_correlation(first: Explanations, second: Explanations, *, by: str = "we
     """
     _check_same_graphs(first, second)
     pairs = zip(edge_scores(first, by, "for"), edge_scores(second, by, "for"), strict=True)
-    return np.array([_correlation(rankdata(a), rankdata(b)) for a, b in pairs])
+    return np.array([pearson(rankdata(a), rankdata(b)) for a, b in pairs])
 
 
 def top_overlap(first: Explanations, second: Explanations, k: int = 10, *, by: str = "weight") -> np.ndarray:
@@ -326,7 +211,7 @@ def stability(runs: Sequence[Explanations]) -> np.ndarray:
     out = np.empty(len(runs[0]))
     for i in range(len(out)):
         ranks = [rankdata(run.edge_weights[i]) for run in runs]
-        out[i] = np.mean([np.nan_to_num(_correlation(a, b)) for a, b in combinations(ranks, 2)])
+        out[i] = np.mean([np.nan_to_num(pearson(a, b)) for a, b in combinations(ranks, 2)])
     return out
 
 
@@ -414,7 +299,7 @@ def permuted_labels(
     return new[of_scan]
 
 
-def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+def pearson(a: np.ndarray, b: np.ndarray) -> float:
     """Pearson correlation; NaN where either is constant."""
     if len(a) < 2:
         return np.nan

@@ -103,6 +103,7 @@ def explanation_accuracy(
     *,
     by: str = "weight",
     side: str = "both",
+    probabilities: np.ndarray | None = None,
 ) -> ExplanationCurve:
     """How often the predicted class stays the same with the top edges only: the explanation accuracy.
 
@@ -118,6 +119,8 @@ def explanation_accuracy(
         What ranks the edges, see `top_edge_masks`.
     side : {"both", "for", "against"}, default="both"
         How contributions rank, see `top_edge_masks`.
+    probabilities : array of shape (g, classes), default=None
+        Probabilities of the whole graphs where they are known already.
 
     Returns
     -------
@@ -140,13 +143,15 @@ def explanation_accuracy(
     shares_ = np.array([checked_share(share) for share in shares])
     if len(shares_) < 2 or (np.diff(shares_) <= 0).any():
         raise ValueError(f"shares must be at least two and rise, got {list(shares)}.")
-    whole = probabilities_of(classifier, some(explanations)).argmax(1)
-    ranks = edge_ranks(explanations, by, side)
+    graphs, ranks = some(explanations), edge_ranks(explanations, by, side)
+    whole = probabilities_of(classifier, graphs) if probabilities is None else np.asarray(probabilities)
     accuracy = []
     for share in shares_:
         gone = [~mask for mask in first_edges(explanations, ranks, share)]
-        kept = graphs_without(classifier, explanations.graphs, gone)
-        accuracy.append((probabilities_of(classifier, kept).argmax(1) == whole).mean())
+        after = whole
+        if any(mask.any() for mask in gone):
+            after = probabilities_of(classifier, graphs_without(classifier, graphs, gone))
+        accuracy.append((after.argmax(1) == whole.argmax(1)).mean())
     heights, steps = np.array(accuracy), np.diff(shares_)
     area = ((heights[1:] + heights[:-1]) / 2) @ steps / steps.sum()
     return ExplanationCurve(shares_, heights, float(area))
@@ -160,6 +165,7 @@ def fidelity(
     *,
     by: str = "weight",
     side: str = "both",
+    probabilities: np.ndarray | None = None,
 ) -> Fidelity:
     """How predictions change without the top edges, and with the top edges only.
 
@@ -178,6 +184,8 @@ def fidelity(
         What ranks the edges, see `top_edge_masks`.
     side : {"both", "for", "against"}, default="both"
         How contributions rank, see `top_edge_masks`.
+    probabilities : array of shape (g, classes), default=None
+        Probabilities of the whole graphs where they are known already.
 
     Returns
     -------
@@ -200,7 +208,7 @@ def fidelity(
     if output not in OUTPUTS:
         raise ValueError(f"output must be one of {', '.join(map(repr, OUTPUTS))}, got {output!r}.")
     graphs, keep = some(explanations), top_edge_masks(explanations, share, by, side)
-    before = probabilities_of(classifier, graphs)
+    before = probabilities_of(classifier, graphs) if probabilities is None else np.asarray(probabilities)
     rest = probabilities_of(classifier, graphs_without(classifier, graphs, keep))
     alone = probabilities_of(classifier, graphs_without(classifier, graphs, [~mask for mask in keep]))
     label = before.argmax(1)

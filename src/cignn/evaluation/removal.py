@@ -170,11 +170,16 @@ def graphs_without(classifier: Classifier, graphs: GraphSet, gone: Sequence[np.n
 
 def probabilities_of(classifier: Classifier, graphs: GraphSet) -> np.ndarray:
     """(g, classes) probabilities; explained graphs are those the last step of a pipeline sees."""
+    refuse_wrapped(classifier)
+    return np.asarray(classifier.predict_proba(graphs))
+
+
+def refuse_wrapped(classifier: Any) -> None:
+    """Refuse what takes a cohort: of that, the classifier of graphs in the last step is scored."""
     kind = type(classifier)
     if hasattr(kind, "to_graphs") or (isinstance(classifier, Pipeline) and len(classifier) > 1):
         last = "model.classifier_" if hasattr(kind, "to_graphs") else "pipe[-1]"
         raise TypeError(f"a {kind.__name__} is scored by its classifier, which sees the graphs: pass {last}.")
-    return np.asarray(classifier.predict_proba(graphs))
 
 
 def some(explanations: Explanations) -> GraphSet:

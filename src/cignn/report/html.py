@@ -17,7 +17,7 @@ import pandas as pd
 from cignn import __version__
 from cignn._arrays import sha256
 from cignn._files import write_text
-from cignn.evaluation.explanation import explanation_roc_auc
+from cignn.evaluation.known_edges import explanation_roc_auc
 from cignn.report.group import group_context
 from cignn.report.payload import cell, payload_of
 from cignn.report.performance import (
