@@ -24,7 +24,15 @@ from sklearn.model_selection import train_test_split
 from cignn import GraphSet
 from cignn.datasets import load_ba2motifs, load_tu, make_ba2motifs, make_spurious_motifs
 from cignn.estimators import make_estimator
-from cignn.evaluation import classification_scores, explanation_roc_auc, precision_at_k
+from cignn.evaluation import (
+    classification_scores,
+    explanation_gap,
+    explanation_roc_auc,
+    explanation_roc_auc_overall,
+    precision_at_k,
+    self_consistency,
+    superset_sufficiency,
+)
 
 DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
 SETS: dict[str, Callable[[], GraphSet]] = {
@@ -35,7 +43,9 @@ SETS: dict[str, Callable[[], GraphSet]] = {
     "PROTEINS": lambda: load_tu(DATA / "tu" / "PROTEINS"),
     "NCI1": lambda: load_tu(DATA / "tu" / "NCI1"),
 }
-SCORES = ("accuracy", "f1", "mcc", "roc_auc", "precision_at_k", "mean_weight", "weight_std", "seconds")
+SCORES = ("accuracy", "f1", "mcc", "roc_auc", "roc_auc_overall", "gap", "precision_at_k", "superset_worst")
+SCORES += ("superset_worst_random", "self_difference", "mean_weight", "weight_std", "seconds")
+MOST_GRAPHS = 300  # test graphs, for supersets and explanations of cut graphs
 
 
 def split(graphs: GraphSet, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -70,8 +80,15 @@ def run(name: str, preset: str, seed: int, params: dict[str, Any]) -> dict[str, 
     if isinstance(model.best_epoch_, int):
         kept = model.history_.iloc[model.best_epoch_ - 1]
         row |= {f"validation_{name}": float(kept[f"validation_{name}"]) for name in ("accuracy", "loss")}
+    some = explanations[np.unique(np.linspace(0, len(test) - 1, MOST_GRAPHS).astype(int))]
+    supersets, again = superset_sufficiency(model, some), self_consistency(model, some)
+    row["superset_worst"] = float(supersets.worst.mean())
+    row["superset_worst_random"] = float(supersets.random_worst.mean())
+    row["self_difference"] = float(np.nanmean(again.difference))
     if graphs.edge_truth is not None:
         row["roc_auc"] = float(np.nanmean(explanation_roc_auc(explanations)))
+        row["roc_auc_overall"] = explanation_roc_auc_overall(explanations)
+        row["gap"] = float(np.nanmean(explanation_gap(explanations)))
         row["precision_at_k"] = float(np.nanmean(precision_at_k(explanations)))
     return row
 

@@ -35,12 +35,17 @@ from cignn.evaluation import (
     characterisation_score,
     classification_scores,
     explanation_accuracy,
+    explanation_gap,
     explanation_roc_auc,
+    explanation_roc_auc_overall,
     fidelity,
     precision_at_k,
+    self_consistency,
     sparsity,
+    superset_sufficiency,
 )
-from cignn.explainers import EXPLAINERS, make_explainer
+from cignn.evaluation.tasks import nanmean
+from cignn.explainers import EXPLAINERS, Explainer, make_explainer
 
 EXPLAINED = ("gin",)  # classifiers that post-hoc explainers explain
 POST_HOC = [name for name in EXPLAINERS if name != "built-in"]
@@ -50,6 +55,8 @@ MAX_EXPLAINED = 300  # test graphs explained
 CLASSIFICATION = ("accuracy", "f1", "mcc")
 EXPLANATION = (
     "roc_auc",
+    "roc_auc_overall",
+    "gap",
     "group_roc_auc",
     "precision_at_k",
     "acc@0.3",
@@ -59,6 +66,12 @@ EXPLANATION = (
     "fidelity+",
     "fidelity-",
     "characterisation",
+    "superset_worst",
+    "superset_worst_random",
+    "superset_label_changes",
+    "superset_label_changes_random",
+    "self_difference",
+    "self_rank_correlation",
     "sparsity",
     "ms_per_graph",
 )
@@ -127,10 +140,10 @@ def run(
     names = (["built-in"] if hasattr(model, "explain") else []) + [
         name for name in post_hoc if graphs.aligned or not EXPLAINERS[name].aligned_only
     ]
-    for name, explanations, times in _explain(
+    for name, explainer, explanations, times in _explain(
         model, names, graphs[train], tested[chosen], seed, quick, beams
     ):
-        rows.append(key | {"explainer": name} | explanation_scores(model, explanations) | times)
+        rows.append(key | {"explainer": name} | explanation_scores(explainer, explanations) | times)
     return rows
 
 
@@ -143,7 +156,7 @@ def _make(classifier: str, seed: int, quick: bool, device: str) -> Any:
 
 def _explain(
     model: Any, names: list[str], train: GraphSet, test: GraphSet, seed: int, quick: bool, beams: list[int]
-) -> Iterator[tuple[str, Explanations, dict[str, float]]]:
+) -> Iterator[tuple[str, Explainer, Explanations, dict[str, float]]]:
     """Name, explanations and times of every explainer of this classifier."""
     for name in names:
         explainer = make_explainer(name, random_state=seed, **QUICK.get(name, {}) if quick else {})
@@ -157,20 +170,31 @@ def _explain(
             explanations = explainer.explain(test)
             spent = time.perf_counter() - started
             times = {"explainer_fit_seconds": round(fitted, 2), "ms_per_graph": 1e3 * spent / len(test)}
-            yield name if beam in (None, 1) else f"{name}, beam {beam}", explanations, times
+            yield name if beam in (None, 1) else f"{name}, beam {beam}", explainer, explanations, times
 
 
-def explanation_scores(model: Any, explanations: Explanations) -> dict[str, float]:
-    """Every score of the table, means over graphs."""
+def explanation_scores(explainer: Explainer, explanations: Explanations) -> dict[str, float]:
+    """Every score of the table, means over graphs; explanations again of every third of them."""
+    model = explainer.estimator_
     curve = explanation_accuracy(model, explanations)
     loss = fidelity(model, explanations, SHARE)
     plus, minus = float(loss.plus.mean()), float(loss.minus.mean())
     scores = {f"acc@{mu}": float(curve.accuracy[curve.shares == mu][0]) for mu in (0.3, 0.4, 0.5)}
     scores |= {"acc_auc": curve.auc, "fidelity+": plus, "fidelity-": minus}
     scores |= {"characterisation": float(characterisation_score(plus, minus))}
+    supersets = superset_sufficiency(model, explanations, SHARE)
+    scores |= {"superset_worst": float(supersets.worst.mean())}
+    scores |= {"superset_worst_random": float(supersets.random_worst.mean())}
+    scores |= {"superset_label_changes": float(supersets.label_changes.mean())}
+    scores |= {"superset_label_changes_random": float(supersets.random_label_changes.mean())}
+    again = self_consistency(explainer, explanations[::3], SHARE)
+    scores |= {"self_difference": nanmean(again.difference)}
+    scores |= {"self_rank_correlation": nanmean(again.rank_correlation)}
     scores |= {"sparsity": float(np.nanmean(sparsity(explanations)))}
     if explanations.graphs.edge_truth is not None:
         scores["roc_auc"] = float(np.nanmean(explanation_roc_auc(explanations)))
+        scores["roc_auc_overall"] = explanation_roc_auc_overall(explanations)
+        scores["gap"] = float(np.nanmean(explanation_gap(explanations)))
         scores["precision_at_k"] = float(np.nanmean(precision_at_k(explanations)))
         if explanations.graphs.aligned:
             scores["group_roc_auc"] = _group_roc_auc(explanations)
@@ -216,7 +240,7 @@ def _summary(frame: pd.DataFrame, scores: tuple[str, ...]) -> pd.DataFrame:
             mean, std = groups[score].mean(), groups[score].std().fillna(0)
             out[score] = [f"{m:.3g} ± {s:.2g}" if score.startswith("ms") else f"{m:.3f} ± {s:.3f}"
                           for m, s in zip(mean, std, strict=True)]  # fmt: skip
-    return out
+    return out.replace("nan ± 0.000", "–")  # rows of older versions do not have every score
 
 
 def _markdown(frame: pd.DataFrame) -> str:

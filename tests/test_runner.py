@@ -742,6 +742,29 @@ def test_explainers_are_scored_on_the_test_graphs(motifs: GraphSet) -> None:
     assert (table["metric"] == "accuracy").sum() == 2
 
 
+def test_tasks_stored_without_newer_scores_stay_and_stand_in_the_tables(
+    motifs: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments: Any = ({"gin": GIN}, motifs, "holdout")
+    every = tasks.explanation_scores
+    with monkeypatch.context() as older:
+        kept = ("explanation_roc_auc", "fidelity_plus")
+        older.setattr(
+            tasks,
+            "explanation_scores",
+            lambda *given: {name: value for name, value in every(*given).items() if name in kept},
+        )
+        before = evaluate(*arguments, explainers="random", store=tmp_path)
+    assert "explanation_gap" not in set(before["metric"])
+    old = evaluate(*arguments, explainers="random", store=tmp_path)
+    pd.testing.assert_frame_equal(before, old)  # nothing was done again
+    assert "explanation_gap" not in summary(old)
+    both = evaluate(*arguments, seeds=2, explainers="random", store=tmp_path)
+    table = summary(both, as_text=False).loc[("data", "gin", "random")]
+    assert table["explanation_roc_auc", "n"] == 2 and table["explanation_gap", "n"] == 1
+    assert summary(both).loc[("data", "gin", "random"), "superset_worst"].count("±") == 0  # of one task
+
+
 # -------------------------------------------------------------------------- refusals
 
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {

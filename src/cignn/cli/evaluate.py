@@ -41,12 +41,25 @@ if TYPE_CHECKING:
 
 
 SHOWN = ("accuracy", "balanced_accuracy", "mcc", "roc_auc")
-EXPLAINED = {  # what of explanations the screen has room for
-    "explanation_accuracy": "accuracy",
-    "fidelity_plus": "fidelity+",
-    "fidelity_minus": "fidelity−",
-    "explanation_roc_auc": "ROC-AUC",
-    "milliseconds": "ms",
+EXPLAINED = {  # tables of explanations, each as wide as a screen of 80 columns
+    "explanations": {
+        "explanation_accuracy": "accuracy",
+        "fidelity_plus": "fidelity+",
+        "fidelity_minus": "fidelity−",
+        "milliseconds": "ms",
+    },
+    "explanations, worst change over supersets, and of the mask of cut graphs": {
+        "superset_worst": "supersets",
+        "superset_worst_random": "random",
+        "superset_label_changes": "class",
+        "self_difference": "mask",
+    },
+    "explanations, known edges": {
+        "explanation_roc_auc": "ROC-AUC",
+        "explanation_roc_auc_overall": "overall",
+        "explanation_gap": "gap",
+        "precision_at_k": "precision",
+    },
 }
 
 
@@ -215,10 +228,11 @@ def _show(results: pd.DataFrame, protocol: str, positive: Any) -> None:
         show_table(table, title)
     others = results[results["explainer"] != ""]
     if len(others):
-        kept = [m for m in EXPLAINED if m in set(others["metric"])]
-        if kept:
-            table = summary(others, kept, digits=2).reset_index().drop(columns="data")
-            show_table(table.rename(columns=EXPLAINED), "explanations: mean ± std over tasks")
+        for title, names in EXPLAINED.items():
+            kept = [metric for metric in names if metric in set(others["metric"])]
+            if kept:
+                table = summary(others, kept, digits=2).reset_index().drop(columns="data")
+                show_table(table.rename(columns=names), f"{title}: mean ± std over tasks")
         failed = others[others["metric"] == "error"].drop_duplicates(["explainer", "method"])
         for explainer, method, error in failed[["explainer", "method", "error"]].itertuples(index=False):
             complain("note", f"{explainer} did not explain {method}: {error}")
