@@ -10,9 +10,10 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from scipy import stats
 
-from cignn.datasets import load_spmotif
-from cignn.graphs import GraphSet
+from cignn.datasets import load_spmotif, make_spurious_motifs
+from cignn.graphs import Graph, GraphSet
 
 SHAPES = [nx.cycle_graph(5), nx.house_graph(), nx.complete_bipartite_graph(2, 3)]
 BIASES = ("0.5", "0.7", "0.9")
@@ -148,6 +149,137 @@ def test_spmotif_damaged_files(tmp_path: Path) -> None:
         load_spmotif(tmp_path)
 
 
+# --------------------------------------------------------- graphs made like them
+
+DEPTHS = {"own": {15, 40}, "small": {1, 3, 7, 4, 13}, "test": {15, 31, 63, 40, 121, 364}}  # nodes of trees
+REGULAR = {
+    "tree": lambda n: n - 1,
+    "ladder": lambda n: 3 * n // 2 - 2,
+    "wheel": lambda n: 2 * (n - 1),
+}  # number of edges
+
+
+@pytest.fixture(scope="module")
+def made() -> GraphSet:
+    return make_spurious_motifs(3600, kind="published", bias=0.7, random_state=0)
+
+
+def joints(graph: Graph) -> np.ndarray:
+    """(5,) edges of every node of the motif to the base."""
+    return np.count_nonzero(graph.weights[:-5, -5:], axis=0)
+
+
+def test_published_kind_has_its_own_parts(made: GraphSet) -> None:
+    for part, size in {"train": 1800, "val": 600, "test": 1200}.items():
+        labels = made.y[made.groups == part]
+        assert np.bincount(labels).tolist() == [size // 3] * 3
+        assert (np.diff(labels) != 0).mean() > 0.5
+    graphs = make_spurious_motifs(
+        100, kind="published", test_fraction=0, validation_fraction=0.1, random_state=0
+    )
+    assert dict(zip(*np.unique(graphs.groups, return_counts=True), strict=True)) == {"train": 90, "val": 10}
+
+
+def test_published_kind_has_a_base_by_part_and_label(made: GraphSet) -> None:
+    sizes, base = made.n_nodes - 5, made.meta["base"]
+    test = made.groups == "test"
+    small = (made.groups == "train") & (made.y != 0)
+    trees = base == "tree"
+    assert set(sizes[trees & test]) == DEPTHS["test"] and set(sizes[trees & small]) == DEPTHS["small"]
+    assert set(sizes[trees & ~small & ~test]) == DEPTHS["own"]
+    assert set(sizes[(base == "ladder") & ~test]) == set(range(16, 23, 2))
+    assert set(sizes[(base == "ladder") & test]) == set(range(60, 99, 2))
+    assert set(sizes[(base == "wheel") & ~test]) == set(range(15, 20))
+    assert set(sizes[(base == "wheel") & test]) == set(range(60, 80))
+
+
+@pytest.mark.parametrize("bias", [1 / 3, 0.9, 1.0])
+def test_published_kind_is_biased_in_training_only(bias: float) -> None:
+    graphs = make_spurious_motifs(3600, kind="published", bias=bias, random_state=0)
+    base = np.array([("tree", "ladder", "wheel").index(name) for name in graphs.meta["base"]])
+    for part, own in {"train": bias, "val": 1 / 3, "test": 1 / 3}.items():
+        for label in range(3):
+            chosen = base[(graphs.groups == part) & (graphs.y == label)]
+            expected = np.full(3, (1 - own) / 2)
+            expected[label] = own
+            share = np.bincount(chosen, minlength=3) / len(chosen)
+            np.testing.assert_allclose(share, expected, atol=4 * np.sqrt(0.25 / len(chosen)))
+
+
+def test_published_kind_has_the_motif_last_and_joined_by_its_entrance(made: GraphSet) -> None:
+    starts = []
+    for i in range(0, len(made), 12):
+        graph = made[i]
+        truth = graph.edge_truth
+        assert not truth[:-5].any()
+        np.testing.assert_array_equal(truth[-5:, -5:], graph.weights[-5:, -5:] != 0)
+        assert_motif(made, i, truth)
+        entrance = joints(graph).argmax() if joints(graph).sum() == 1 else None
+        if entrance is not None:
+            inside = nx.from_numpy_array(truth[-5:, -5:].astype(int))
+            assert inside.degree[entrance] == 2  # of a crane one of the three
+            assert nx.triangles(inside, entrance) == (made.y[i] == 1)  # of a house the roof
+            starts.append((graph.weights[:-5, -5:].any(1).argmax() + 0.5) / (len(graph.x) - 5))
+        assert joints(graph).sum() >= 1 and nx.is_connected(nx.from_numpy_array(graph.weights))
+    assert len(starts) > 100
+    np.testing.assert_allclose(np.mean(starts), 0.5, atol=0.1)  # at any node of the base
+
+
+def test_published_kind_has_a_random_edge_for_every_twenty(made: GraphSet) -> None:
+    sizes = made.n_nodes - 5
+    plain = np.array([REGULAR[name](n) for name, n in zip(made.meta["base"], sizes, strict=True)])
+    plain += 1 + np.array([5, 6, 6])[made.y]
+    lost = plain // 20 - (made.n_edges - plain)  # those within the motif
+    pairs = made.n_nodes * (made.n_nodes - 1) // 2 - plain
+    expected = (plain // 20 * np.array([5, 4, 4])[made.y] / pairs).sum()
+    assert lost.min() == 0 and abs(lost.sum() - expected) < 5 * np.sqrt(expected)
+    assert made.n_edges[sizes == 364].min() > 380
+
+
+def test_published_kind_adds_edges_to_regular_bases(made: GraphSet) -> None:
+    shapes = {
+        "tree": lambda n: nx.full_rary_tree(3 if n in (4, 13) else 2, n),
+        "ladder": lambda n: nx.ladder_graph(n // 2),
+        "wheel": nx.wheel_graph,
+    }
+    seen = set()
+    for graph, name in zip(made[:60], made.meta["base"], strict=False):
+        n = len(graph.x) - 5
+        if n <= 22:
+            base = nx.from_numpy_array(graph.weights[:n, :n])
+            assert nx.isomorphism.GraphMatcher(base, shapes[name](n)).subgraph_is_monomorphic()
+            seen.add(name)
+    assert seen == set(shapes)
+
+
+def test_published_kind_has_uniform_features(made: GraphSet) -> None:
+    x = np.concatenate([graph.x for graph in made[:300]])
+    assert x.shape[1] == 4 and x.dtype == np.float32 and x.min() >= 0 and x.max() < 1
+    assert stats.kstest(x.ravel(), "uniform").pvalue > 1e-6
+    assert np.abs(np.corrcoef(x.T) - np.eye(4)).max() < 0.1
+
+
+BAD_CALLS: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "hard"}, "kind must be one of 'easy', 'published', got 'hard'"),
+    ({"bias": 0.1}, r"bias must lie in \[1/3, 1\], got 0.1"),
+    ({"bias": "0.9"}, r"bias must lie in \[1/3, 1\], got '0.9'"),
+    ({"n_graphs": 14}, "n_graphs must be at least 18 for test_fraction=0.3333, validation_.*got 14"),
+    ({"n_graphs": 2.5}, "n_graphs must be a whole number of at least 1, got 2.5"),
+    ({"test_fraction": -0.1}, r"test_fraction must lie in \[0, 1\), got -0.1"),
+    ({"validation_fraction": 1.5}, r"validation_fraction must lie in \[0, 1\), got 1.5"),
+    ({"validation_fraction": "a"}, r"validation_fraction must be a number in \[0, 1\), got 'a'"),
+    ({"test_fraction": 0.5, "validation_fraction": 0.5}, "must leave training graphs, got test_fraction=0.5"),
+    ({"kind": "easy", "validation_fraction": 0.1}, 'validation_fraction is for kind="published", got 0.1'),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), BAD_CALLS, ids=[words[:40] for _, words in BAD_CALLS])
+def test_published_kind_answers_bad_parameters(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as error:
+        make_spurious_motifs(**{"n_graphs": 60, "kind": "published"} | change)
+    assert "\n" not in str(error.value)
+
+
 # ------------------------------------------------------------------- real data
 
 
@@ -160,11 +292,40 @@ def test_real_spmotif_files(real_data: Callable[[str], Path], bias: str) -> None
     for part in sizes:
         assert len(set(np.bincount(graphs.y[graphs.groups == part]))) == 1
     for i in range(0, len(graphs), 600):
-        truth = graphs[i].edge_truth
-        assert_motif(graphs, i, truth)
+        assert_motif(graphs, i, graphs[i].edge_truth)
 
 
 def assert_motif(graphs: GraphSet, i: int, truth: np.ndarray) -> None:
     """The true edges of graph i are the motif of its label."""
     nodes = np.flatnonzero(truth.any(0))
     assert nx.is_isomorphic(nx.from_numpy_array(truth[np.ix_(nodes, nodes)].astype(int)), SHAPES[graphs.y[i]])
+
+
+def edge_kinds(graphs: GraphSet) -> np.ndarray:
+    """(g, 2) edges within the base, and between base and motif."""
+    counts = []
+    for i in range(len(graphs)):
+        edges, n = graphs.edges(i), graphs.n_nodes[i] - 5
+        counts.append([(edges[:, 1] < n).sum(), ((edges[:, 0] < n) & (edges[:, 1] >= n)).sum()])
+    return np.array(counts)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("bias", BIASES)
+def test_published_kind_looks_like_the_file(real_data: Callable[[str], Path], bias: str) -> None:
+    real = load_spmotif(real_data(f"spmotif_{bias}.npz"))[::3]
+    made = make_spurious_motifs(6000, kind="published", bias=float(bias), random_state=0)
+    for part in ("train", "val", "test"):
+        for label in range(3):
+            pair = [one[(one.groups == part) & (one.y == label)] for one in (real, made)]
+            kinds = [edge_kinds(one) for one in pair]
+            for values in ([one.n_nodes for one in pair], *zip(kinds[0].T, kinds[1].T, strict=True)):
+                np.testing.assert_allclose(values[0].mean(), values[1].mean(), rtol=0.1)
+                _, found = np.unique(np.concatenate(values), return_inverse=True)
+                cells = found // max(1, found.max() // 8)  # a few cells, for enough graphs in each
+                table = [
+                    np.bincount(one, minlength=cells.max() + 1) for one in np.split(cells, [len(values[0])])
+                ]
+                assert stats.chi2_contingency(table).pvalue > 1e-6
+    x = [np.concatenate([one[i].x.ravel() for i in range(200)]) for one in (real, made)]
+    assert stats.ks_2samp(*x).pvalue > 1e-6
