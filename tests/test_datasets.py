@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import networkx as nx
@@ -17,7 +18,7 @@ from cignn.graphs import GraphSet
 CYCLE = nx.cycle_graph(5)
 HOUSE = nx.house_graph()
 CRANE = nx.complete_bipartite_graph(2, 3)
-MAKERS = [make_ba2motifs, make_spurious_motifs]
+MAKERS = [make_ba2motifs, make_spurious_motifs, partial(make_spurious_motifs, kind="published")]
 
 
 def assert_truth_is_motif(graphs: GraphSet, motifs: list[nx.Graph]) -> None:

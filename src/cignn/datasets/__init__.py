@@ -6,7 +6,8 @@ from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.cohort import Cohort, Subject
 from cignn.datasets.cohort_checks import check_cohort
 from cignn.datasets.cohort_files import load_cohort
-from cignn.datasets.motifs import load_ba2motifs, make_ba2motifs, make_spurious_motifs
+from cignn.datasets.motif_files import load_ba2motifs, load_spmotif
+from cignn.datasets.motifs import make_ba2motifs, make_spurious_motifs
 from cignn.datasets.planting import plant_edges
 from cignn.datasets.rest_meta_mdd import load_rest_meta_mdd
 from cignn.datasets.simulated import make_cohort
@@ -24,6 +25,7 @@ __all__ = [
     "load_ba2motifs",
     "load_cohort",
     "load_rest_meta_mdd",
+    "load_spmotif",
     "load_srpbs",
     "load_tu",
     "make_ba2motifs",

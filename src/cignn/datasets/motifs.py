@@ -8,15 +8,15 @@ edge that joins it to the base is not one of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
-from cignn._array_files import named, read_npz, regular
 from cignn._arrays import above_diagonal
+from cignn._checks import choice, number, shown, whole
 from cignn._random import RandomState, as_generator
 from cignn.graphs import GraphSet
 
@@ -31,6 +31,22 @@ BASES = ("tree", "ladder", "wheel")  # base i belongs to motif i
 _BA_NODES, _BA_FEATURES = 20, 10
 _BASE_SIZES = (15, 24)
 _EXTRA_EDGES = 0.05  # share of random edges added to a base, so that bases are not perfectly regular
+_PUBLISHED_FEATURES = 4
+_EDGES_PER_EXTRA = 20  # edges of a published graph for one random edge more
+_ENTRANCES = {"cycle": 0, "house": 4, "crane": 2}  # the node by which a published graph's motif is joined
+
+Meta = Mapping[str, np.ndarray] | None
+
+
+class _Kind(NamedTuple):
+    """What a kind of Spurious-Motif has by default."""
+
+    n_graphs: int
+    test_fraction: float
+    validation_fraction: float
+
+
+_KINDS = {"easy": _Kind(3000, 0.2, 0.0), "published": _Kind(18000, 1 / 3, 1 / 6)}
 
 
 class _Base(NamedTuple):
@@ -74,36 +90,67 @@ def make_ba2motifs(n_graphs: int = 1000, *, random_state: RandomState = None) ->
     y = rng.permutation(np.arange(n_graphs) % 2)
     bases = _preferential_trees(n_graphs, _BA_NODES, rng)
     motifs = [("cycle", "house")[label] for label in y]
-    return _attach(bases, np.full(n_graphs, _BA_NODES), motifs, rng, n_features=_BA_FEATURES, y=y)
+    planted = _attach(bases, np.full(n_graphs, _BA_NODES), motifs, rng)
+    return planted.graphs(np.ones((planted.n_nodes.sum(), _BA_FEATURES), np.float32), y)
 
 
 def make_spurious_motifs(
-    n_graphs: int = 3000, *, bias: float = 0.9, test_fraction: float = 0.2, random_state: RandomState = None
+    n_graphs: int | None = None,
+    *,
+    bias: float = 0.9,
+    kind: str = "easy",
+    test_fraction: float | None = None,
+    validation_fraction: float | None = None,
+    random_state: RandomState = None,
 ) -> GraphSet:
     """Make Spurious-Motif graphs: the motif is the class; the base agrees with it in training graphs only.
 
     The motif is a five-cycle (y = 0), a house (y = 1) or a crane, that is K(2, 3) (y = 2). The base is a
-    complete binary tree, a ladder or a wheel of 15 to 24 nodes with 5 % random edges added. In training
-    graphs the base is its label's own (tree–cycle, ladder–house, wheel–crane) with probability ``bias`` and
-    either other one with probability (1 - bias) / 2; in test graphs every base is equally likely. A
-    base may hold further copies of a motif (a wheel is full of houses); only the attached one is true.
+    tree, a ladder or a wheel. In training graphs the base is its label's own (tree–cycle, ladder–house,
+    wheel–crane) with probability ``bias`` and either other one with probability (1 - bias) / 2; in all
+    others every base is equally likely. A base may hold further copies of a motif (a wheel is full of
+    houses); only the attached one is true.
 
     Parameters
     ----------
-    n_graphs : int, default=3000
-        Number of training and test graphs together; labels are equally frequent in both.
+    n_graphs : int, default=None
+        Number of graphs of all parts together; labels are equally frequent in each part. By default 3000,
+        or 18000 of the kind "published".
     bias : float, default=0.9
         Probability of the label's own base in training graphs, in [1/3, 1]; 1/3 is no bias.
-    test_fraction : float, default=0.2
-        Share of test graphs, in [0, 1).
+    kind : {"easy", "published"}, default="easy"
+        Which graphs to make, see Notes. Only those of the kind "published" compare with published tables.
+    test_fraction : float, default=None
+        Share of test graphs, in [0, 1). By default 0.2, or 1/3 of the kind "published".
+    validation_fraction : float, default=None
+        Share of validation graphs of the kind "published", by default 1/6. The kind "easy" has none.
     random_state : int, RandomState, Generator or None, default=None
         The same number gives the same graphs.
 
     Returns
     -------
     GraphSet
-        Graphs with ``y`` (n_graphs,), ``edge_truth``, a constant feature 1, ``groups`` "train" or "test" and
+        Graphs with ``y`` (n_graphs,), ``edge_truth``, ``groups`` "train", "val" or "test" and
         ``meta["base"]`` "tree", "ladder" or "wheel", each (n_graphs,).
+
+    Notes
+    -----
+    *easy*: bases of 15 to 24 nodes in training and test graphs, the tree a complete binary one, with 5 %
+    random edges added; the motif joined to the base by an edge between a random node of each; one constant
+    feature. The size of a graph says nothing about its label.
+
+    *published*: as in the files that `load_spmotif` reads. Trees have two or three children at every node
+    and are 3 levels deep (15 or 40 nodes; in test graphs 3 to 5, up to 364 nodes); in training graphs with
+    another motif than the cycle only 0 to 2 (1 to 13 nodes). Ladders have 8 to 11 rungs (30 to 49), wheels
+    15 to 19 nodes (60 to 79). The motif is joined by its first node, of a house the roof and of a crane one
+    of the three, to a random node of the base. Random edges are added anywhere in the graph, one for every
+    20 that it has; those that would lie within the motif are left out. Four features are uniform in [0, 1).
+
+    References
+    ----------
+    .. [1] Wu et al., "Discovering invariant rationales for graph neural networks", ICLR 2022.
+    .. [2] Miao et al., "Interpretable and generalizable graph learning via stochastic attention mechanism",
+       ICML 2022.
 
     Examples
     --------
@@ -112,28 +159,66 @@ def make_spurious_motifs(
     >>> train = graphs[graphs.groups == "train"]
     >>> len(train), set(train.meta["base"][train.y == 2].tolist())
     (24, {'wheel'})
+    >>> graphs = make_spurious_motifs(180, kind="published", random_state=0)
+    >>> [(graphs.groups == part).sum().item() for part in ("train", "val", "test")]
+    [90, 30, 60]
     """
-    if not 1 / 3 - 1e-6 <= bias <= 1:  # a third may come rounded
-        raise ValueError(f"bias must lie in [1/3, 1], got {bias}.")
-    n_test = _count_test_graphs(n_graphs, test_fraction)
+    usual = _KINDS[choice("kind", kind, _KINDS)]
+    if not isinstance(bias, Real) or not 1 / 3 - 1e-6 <= bias <= 1:  # a third may come rounded
+        raise ValueError(f"bias must lie in [1/3, 1], got {shown(bias)}.")
+    if kind == "easy" and validation_fraction:
+        raise ValueError(
+            f'validation_fraction is for kind="published", got {shown(validation_fraction)} with '
+            'kind="easy"; leave it out.'
+        )
+    n_graphs = usual.n_graphs if n_graphs is None else whole("n_graphs", n_graphs, 1)
+    parts = _part_sizes(
+        n_graphs,
+        {
+            "test": usual.test_fraction if test_fraction is None else test_fraction,
+            "validation": usual.validation_fraction if validation_fraction is None else validation_fraction,
+        },
+    )
     rng = as_generator(random_state)
     order = rng.permutation(n_graphs)
-    y, test = order % len(MOTIFS), order < n_test
-    chance = np.where(test, 1 / 3, bias)
+    y, groups = order % len(MOTIFS), np.repeat(["test", "val", "train"], parts)[order]
+    chance = np.where(groups == "train", bias, 1 / 3)
     other = (y + rng.integers(1, len(BASES), n_graphs)) % len(BASES)
-    names = [BASES[i] for i in np.where(rng.random(n_graphs) < chance, y, other)]
-    sizes = rng.integers(_BASE_SIZES[0], _BASE_SIZES[1] + 1, n_graphs)
-    bases = [_base(name, int(size)) for name, size in zip(names, sizes, strict=True)]
-    return _attach(
-        [_with_extra_edges(base, rng) for base in bases],
-        np.array([base.size for base in bases]),
-        [tuple(MOTIFS)[label] for label in y],
-        rng,
-        n_features=1,
-        y=y,
-        groups=np.where(test, "test", "train"),
-        base=np.array(names),
-    )
+    base = np.array(BASES)[np.where(rng.random(n_graphs) < chance, y, other)]
+    motifs = [tuple(MOTIFS)[label] for label in y]
+    if kind == "easy":
+        sizes = rng.integers(_BASE_SIZES[0], _BASE_SIZES[1] + 1, n_graphs)
+        regular = [_base(name, int(size)) for name, size in zip(base, sizes, strict=True)]
+        bases = [_with_extra_edges(one, rng) for one in regular]
+        planted = _attach(bases, np.array([one.size for one in regular]), motifs, rng)
+        x = np.ones((planted.n_nodes.sum(), 1), np.float32)
+    else:
+        trees, sizes = _published_sizes(base, y, groups, rng)
+        bases = [
+            _regular_edges(name, int(size), int(children))
+            for name, size, children in zip(base, sizes, trees, strict=True)
+        ]
+        ends = np.array([_ENTRANCES[name] for name in motifs])
+        planted = _with_random_edges(_attach(bases, sizes, motifs, rng, ends), rng)
+        x = rng.random((planted.n_nodes.sum(), _PUBLISHED_FEATURES), np.float32)
+    return planted.graphs(x, y, groups, {"base": base})
+
+
+class _Planted(NamedTuple):
+    """Graphs with a motif behind each base."""
+
+    n_nodes: np.ndarray  # (g,)
+    edges: np.ndarray  # (e, 2), nodes numbered over all graphs
+    truth: np.ndarray  # (e,) whether an edge is a motif's
+
+    def graphs(
+        self, x: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None, meta: Meta = None
+    ) -> GraphSet:
+        """The graphs with features, x : (all nodes, d), and labels."""
+        graph_of_node = np.repeat(np.arange(len(y)), self.n_nodes)
+        return GraphSet.from_edges(
+            self.edges, graph_of_node, x, y, edge_truth=self.truth, groups=groups, meta=meta
+        )
 
 
 def _attach(
@@ -141,15 +226,12 @@ def _attach(
     sizes: np.ndarray,
     motifs: Sequence[str],
     rng: np.random.Generator,
-    *,
-    n_features: int,
-    y: np.ndarray,
-    groups: np.ndarray | None = None,
-    base: np.ndarray | None = None,
-) -> GraphSet:
-    """Put each motif behind its base, joined by one edge between a random node of each.
+    ends: np.ndarray | None = None,
+) -> _Planted:
+    """Put each motif behind its base, joined by one edge to a random node of it.
 
-    bases : one (e, 2) edge array per graph; sizes : (g,) nodes of each base.
+    bases : one (e, 2) edge array per graph; sizes : (g,) nodes of each base; ends : (g,) the motif's node
+    that is joined, a random one if None.
     """
     n_graphs, n_nodes = len(sizes), sizes + MOTIF_NODES
     first = np.cumsum(n_nodes) - n_nodes  # each graph's first node in the list of all nodes
@@ -157,17 +239,10 @@ def _attach(
     planted = [MOTIFS[name] for name in motifs]
     base_edges = np.concatenate(bases) + np.repeat(first, [len(edges) for edges in bases])[:, None]
     motif_edges = np.concatenate(planted) + np.repeat(behind, [len(edges) for edges in planted])[:, None]
-    joints = np.stack([first + rng.integers(sizes), behind + rng.integers(MOTIF_NODES, size=n_graphs)], 1)
-    edges = np.concatenate([base_edges, joints, motif_edges])
-    return GraphSet.from_edges(
-        edges,
-        np.repeat(np.arange(n_graphs), n_nodes),
-        np.ones((n_nodes.sum(), n_features), np.float32),
-        y,
-        edge_truth=np.arange(len(edges)) >= len(base_edges) + len(joints),
-        groups=groups,
-        meta=None if base is None else {"base": base},
-    )
+    starts = first + rng.integers(sizes)
+    ends = rng.integers(MOTIF_NODES, size=n_graphs) if ends is None else ends
+    edges = np.concatenate([base_edges, np.stack([starts, behind + ends], 1), motif_edges])
+    return _Planted(n_nodes, edges, np.arange(len(edges)) >= len(edges) - len(motif_edges))
 
 
 def _preferential_trees(n_graphs: int, n_nodes: int, rng: np.random.Generator) -> np.ndarray:
@@ -182,21 +257,27 @@ def _preferential_trees(n_graphs: int, n_nodes: int, rng: np.random.Generator) -
 
 
 @cache
-def _base(name: str, size: int) -> _Base:
-    """A tree, ladder or wheel of ``size`` nodes; a ladder takes the next even number."""
+def _regular_edges(name: str, size: int, children: int = 2) -> np.ndarray:
+    """(e, 2) edges of a tree, ladder or wheel of ``size`` nodes, of a ladder an even number."""
     if name == "tree":
-        edges = [((node - 1) // 2, node) for node in range(1, size)]
+        edges = [((node - 1) // children, node) for node in range(1, size)]
     elif name == "ladder":
-        rungs = (size + 1) // 2
-        size = 2 * rungs
-        edges = [(2 * rung, 2 * rung + 1) for rung in range(rungs)]
+        edges = [(node, node + 1) for node in range(0, size, 2)]  # the rungs
         edges += [(node, node + 2) for node in range(size - 2)]
     else:
         rim = range(1, size)
         edges = [(0, node) for node in rim] + [(node, node + 1) for node in rim[:-1]] + [(1, size - 1)]
+    return np.array(edges, np.int64).reshape(-1, 2)
+
+
+@cache
+def _base(name: str, size: int) -> _Base:
+    """A tree, ladder or wheel of ``size`` nodes; a ladder takes the next even number."""
+    size += size % 2 if name == "ladder" else 0
+    edges = _regular_edges(name, size)
     linked = np.zeros((size, size), bool)
-    linked[tuple(np.array(edges).T)] = True
-    return _Base(size, np.array(edges), np.argwhere(~linked & above_diagonal(size)))
+    linked[tuple(edges.T)] = True
+    return _Base(size, edges, np.argwhere(~linked & above_diagonal(size)))
 
 
 def _with_extra_edges(base: _Base, rng: np.random.Generator) -> np.ndarray:
@@ -204,93 +285,65 @@ def _with_extra_edges(base: _Base, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([base.edges, rng.choice(base.absent, n_extra, replace=False, shuffle=False)])
 
 
-def _count_test_graphs(n_graphs: int, test_fraction: float) -> int:
-    """Number of test graphs, checked to leave each label a graph on both sides."""
-    if not 0 <= test_fraction < 1:
-        raise ValueError(f"test_fraction must lie in [0, 1), got {test_fraction}.")
-    n_labels, n_test = len(MOTIFS), round(n_graphs * test_fraction)
-    if n_graphs - n_test < n_labels or (test_fraction > 0 and n_test < n_labels):
-        shares = [share for share in (test_fraction, 1 - test_fraction) if share > 0]
-        least = math.ceil(n_labels / min(shares))
+def _published_sizes(
+    base: np.ndarray, y: np.ndarray, groups: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(g,) children of every node of a tree, and (g,) nodes of every base."""
+
+    def draw(usual: tuple[int, int], large: tuple[int, int]) -> np.ndarray:
+        low, high = np.where((groups == "test")[:, None], large, usual).T
+        return rng.integers(low, high + 1)
+
+    children = rng.integers(2, 4, len(y))
+    depths = draw((3, 3), (3, 5))
+    small = (groups == "train") & (y != BASES.index("tree"))
+    depths[small] = rng.integers(0, 3, small.sum())
+    trees = (children ** (depths + 1) - 1) // (children - 1)
+    ladders, wheels = 2 * draw((8, 11), (30, 49)), draw((15, 19), (60, 79))
+    return children, np.select([base == "tree", base == "ladder"], [trees, ladders], wheels)
+
+
+def _with_random_edges(planted: _Planted, rng: np.random.Generator) -> _Planted:
+    """Add random edges anywhere in each graph, one for every 20 it has, and drop those within a motif."""
+    n_nodes, edges, truth = planted
+    first, n = np.cumsum(n_nodes) - n_nodes, n_nodes.sum()
+    graph_of_node = np.repeat(np.arange(len(n_nodes)), n_nodes)
+    n_extra = np.bincount(graph_of_node[edges[:, 0]], minlength=len(n_nodes)) // _EDGES_PER_EXTRA
+    graph = np.repeat(np.arange(len(n_nodes)), n_extra)  # of every edge to draw
+    known, found = np.sort(edges.min(1) * n + edges.max(1)), []
+    while len(graph):  # those that hit a pair with an edge are drawn again
+        pairs = first[graph, None] + rng.integers(n_nodes[graph, None], size=(len(graph), 2))
+        keys = pairs.min(1) * n + pairs.max(1)
+        new = np.zeros(len(keys), bool)
+        new[np.unique(keys, return_index=True)[1]] = True
+        new &= (pairs[:, 0] != pairs[:, 1]) & (known[np.searchsorted(known[:-1], keys)] != keys)
+        known = np.sort(np.concatenate([known, keys[new]]))
+        found.append(pairs[new])
+        graph = graph[~new]
+    extra = np.concatenate([edges[:0], *found])
+    within = (extra >= (first + n_nodes - MOTIF_NODES)[graph_of_node[extra]]).all(1)
+    extra = extra[~within]
+    return _Planted(
+        n_nodes, np.concatenate([edges, extra]), np.concatenate([truth, np.zeros(len(extra), bool)])
+    )
+
+
+def _part_sizes(n_graphs: int, fractions: Mapping[str, float]) -> list[int]:
+    """Number of graphs of each part, then of training graphs; checked to leave each label a graph in each."""
+    for name, share in fractions.items():
+        number(f"{name}_fraction", share, 0, 1, include_low=True)
+    rest = 1 - sum(fractions.values())
+    given = ", ".join(f"{name}_fraction={share:.4g}" for name, share in fractions.items() if share)
+    if rest <= 0:
+        raise ValueError(f"test and validation fraction must leave training graphs, got {given}.")
+    sizes = [round(n_graphs * share) for share in fractions.values()]
+    shares = [*fractions.values(), rest]
+    sizes.append(n_graphs - sum(sizes))
+    n_labels = len(MOTIFS)
+    if any(size < n_labels for size, share in zip(sizes, shares, strict=True) if share > 0):
+        least = math.ceil(n_labels / min(share for share in shares if share > 0))
         raise ValueError(
-            f"n_graphs must be at least {least} for test_fraction={test_fraction}, so that each of the "
-            f"{n_labels} labels has training and test graphs, got {n_graphs}."
+            f"n_graphs must be at least {least} for {given or 'training graphs alone'}, so that each of the "
+            f"{n_labels} labels has graphs in each part, got {n_graphs}."
         )
-    return n_test
-
-
-_NODES = 25
-_SHAPES = {"adj": ("g", "25", "25"), "x": ("g", "25", "d"), "y": ("g",)}
-_MOTIF = np.arange(_NODES) >= 20
-_REMEDY = "get the published ba2motifs.npz again"
-
-
-def load_ba2motifs(path: str | Path) -> GraphSet:
-    """Load the published BA-2Motifs graphs with their edge truth, the edges among nodes 20..24.
-
-    Parameters
-    ----------
-    path : str or Path
-        The .npz file, or the folder that holds ``ba2motifs.npz``. Its arrays are ``adj`` (g, 25, 25), ``x``
-        (g, 25, d) and ``y`` (g,), 0 for the five-cycle and 1 for the house; or y (g, 2), a 1 in the column of
-        the class, as in the pickle that the authors of PGExplainer published, which is not read itself.
-
-    Returns
-    -------
-    GraphSet
-        The g graphs. Self-loops are dropped (40 graphs of the published file have one, in place of the edge
-        that should attach their motif).
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from cignn.datasets import load_ba2motifs, make_ba2motifs
-    >>> made = make_ba2motifs(6, random_state=0)
-    >>> adjacency = np.stack([made[i].weights for i in range(6)])
-    >>> with tempfile.TemporaryDirectory() as folder:  # with the arrays of the published file
-    ...     file = Path(folder) / "ba2motifs.npz"
-    ...     np.savez(file, adj=adjacency, x=np.ones((6, 25, 10)), y=made.y)
-    ...     graphs = load_ba2motifs(folder)
-    >>> bool((graphs.y == made.y).all()), len(graphs.edge_truth)
-    (True, 6)
-    """
-    path = named(path)
-    path = path / "ba2motifs.npz" if path.is_dir() else path
-    path = regular(path, "give ba2motifs.npz or the folder that holds it")
-    file = _read(path)
-    truth = (file["adj"] != 0) & _MOTIF & _MOTIF[:, None]
-    try:
-        return GraphSet.from_arrays(file["adj"], file["x"], file["y"].astype(np.int64), edge_truth=truth)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def _read(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays adj, x and y, their types and shapes checked."""
-    if path.suffix in (".pkl", ".pickle"):
-        raise ValueError(
-            f"{path} is not a readable .npz file of numbers; a pickle may run any program: write its arrays "
-            "with np.savez('ba2motifs.npz', adj=, x=, y=)."
-        )
-    arrays = read_npz(path, only=_SHAPES, remedy=_REMEDY)
-    if arrays.get("y", np.empty(0)).shape[1:] == (2,) and (np.sort(arrays["y"], axis=1) == [0, 1]).all():
-        arrays["y"] = arrays["y"].argmax(1)
-    missing = [name for name in _SHAPES if name not in arrays]
-    if missing:
-        raise ValueError(f"{path} has no array '{missing[0]}', expected adj, x and y; {_REMEDY}.")
-    n_graphs = len(arrays["adj"]) if arrays["adj"].ndim else 0
-    for name, shape in _SHAPES.items():
-        array, fixed = arrays[name], {"g": n_graphs, "25": _NODES}
-        fits = array.ndim == len(shape) and all(
-            fixed.get(side, got) == got for side, got in zip(shape, array.shape, strict=True)
-        )
-        if not fits or array.dtype.kind not in "biuf":
-            raise ValueError(
-                f"{path}: '{name}' must hold numbers of shape ({', '.join(shape)}), one g for adj, x and y, "
-                f"got {array.dtype} of shape {array.shape}; {_REMEDY}."
-            )
-    if not np.isin(arrays["y"], (0, 1)).all():
-        raise ValueError(f"{path}: 'y' must be 0 or 1, got {np.unique(arrays['y'])[:5]}; {_REMEDY}.")
-    return arrays
+    return sizes
