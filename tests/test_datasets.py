@@ -278,16 +278,23 @@ def test_tu_nodes_in_any_order(tmp_path: Path) -> None:
     position = np.argsort(order)
     edges = np.array([[int(n) for n in line.split(",")] for line in TINY["A"].splitlines()]) - 1
     lines = {kind: text.splitlines() for kind, text in (TINY | LABELS).items()}
-    mixed = TINY | {
-        "A": "".join(f"{a + 1}, {b + 1}\n" for a, b in position[edges]),
-        "graph_indicator": "".join(lines["graph_indicator"][i] + "\n" for i in order),
-        "node_labels": "".join(lines["node_labels"][i] + "\n" for i in order),
-    }
-    plain = load_tu(write_tu(tmp_path / "a", TINY | LABELS))
+    marks = {"edge_gt": "1\n1\n0\n0\n0\n0\n1\n1\n"}
+    mixed = (
+        TINY
+        | marks
+        | {
+            "A": "".join(f"{a + 1}, {b + 1}\n" for a, b in position[edges]),
+            "graph_indicator": "".join(lines["graph_indicator"][i] + "\n" for i in order),
+            "node_labels": "".join(lines["node_labels"][i] + "\n" for i in order),
+        }
+    )
+    plain = load_tu(write_tu(tmp_path / "a", TINY | LABELS | marks))
     other = load_tu(write_tu(tmp_path / "b", mixed))
+    assert plain[0].edge_truth.sum() == 2
     for g, nodes in enumerate([[0, 1, 2], [2, 0, 1]]):  # where each graph's nodes stand in the mixed file
         np.testing.assert_array_equal(other[g].x, plain[g].x[nodes])
         np.testing.assert_array_equal(other[g].weights, plain[g].weights[nodes][:, nodes])
+        np.testing.assert_array_equal(other[g].edge_truth, plain[g].edge_truth[nodes][:, nodes])
 
 
 def test_tu_symmetrize_accepts_edges_listed_once(tmp_path: Path) -> None:
@@ -297,6 +304,16 @@ def test_tu_symmetrize_accepts_edges_listed_once(tmp_path: Path) -> None:
         load_tu(tmp_path)
     graphs = load_tu(tmp_path, symmetrize=True)
     assert graphs.digest() == load_tu(write_tu(tmp_path / "b", TINY)).digest()
+
+
+def test_tu_true_edges_are_read_where_the_set_has_them(tmp_path: Path) -> None:
+    marks = "1\n1\n0\n0\n0\n1\n0\n0\n"  # 1–2 in both directions, 3–1 in one
+    graphs = load_tu(write_tu(tmp_path, TINY | {"edge_gt": marks}))
+    assert graphs.edge_truth is not None
+    assert np.argwhere(np.triu(graphs.edge_truth[0])).tolist() == [[0, 1], [0, 2]]
+    assert not graphs.edge_truth[1].any()
+    (tmp_path / "TINY_edge_gt.txt").unlink()
+    assert load_tu(tmp_path).edge_truth is None
 
 
 A = TINY["A"]
@@ -373,6 +390,14 @@ BAD_FILES = {
     "edge labels": (
         {"edge_labels": "0\n" * 7},
         "TINY_edge_labels.txt .*one line per edge, expected 8 as in TINY_A.txt",
+    ),
+    "few true edges": (
+        {"edge_gt": "0\n" * 4},
+        "TINY_edge_gt.txt .*one line per edge, expected 8 as in TINY_A.txt, got 4; download",
+    ),
+    "half a true edge": (
+        {"edge_gt": "0\n" * 7 + "0.5\n"},
+        "TINY_edge_gt.txt, line 8: expected 0 or 1, got 0.5; repair",
     ),
 }
 

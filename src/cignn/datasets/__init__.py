@@ -6,6 +6,7 @@ from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.cohort import Cohort, Subject
 from cignn.datasets.cohort_checks import check_cohort
 from cignn.datasets.cohort_files import load_cohort
+from cignn.datasets.molecules import mutagenic_groups
 from cignn.datasets.motif_files import load_ba2motifs, load_spmotif
 from cignn.datasets.motifs import make_ba2motifs, make_spurious_motifs
 from cignn.datasets.planting import plant_edges
@@ -31,5 +32,6 @@ __all__ = [
     "make_ba2motifs",
     "make_cohort",
     "make_spurious_motifs",
+    "mutagenic_groups",
     "plant_edges",
 ]

@@ -45,8 +45,10 @@ def load_tu(folder: str | Path, *, symmetrize: bool = False, missing_labels: str
         The graphs, with ``y`` (g,) as in the file. Node features are one 0/1 column per node label, in
         sorted order, then the node attributes; the degree, one column, where a set has neither.
         ``feature_names`` tell them apart ("label 4", "attribute 1", "degree"): a model finds its own in sets
-        with fewer labels. Edge labels and attributes are checked for their number but not used: every edge
-        has the weight 1.
+        with fewer labels. ``edge_truth`` is what ``NAME_edge_gt.txt`` says, 0 or 1 for each line of
+        ``NAME_A.txt``, where there is such a file (an edge is true if either direction is); see
+        `mutagenic_groups` for molecules without one. Edge labels and attributes are checked for their number
+        but not used: every edge has the weight 1.
 
     Examples
     --------
@@ -72,6 +74,7 @@ def load_tu(folder: str | Path, *, symmetrize: bool = False, missing_labels: str
     for name in ("edge_labels", "edge_attributes"):
         if name in files:
             _check_count(files[name], len(_read(files[name])), len(edges), "edge", files["A"])
+    truth = _truth(files["edge_gt"], edges, files["A"]) if "edge_gt" in files else None
     parts, names = [], []
     for part in ("node_labels", "node_attributes"):
         if part in files:
@@ -90,7 +93,9 @@ def load_tu(folder: str | Path, *, symmetrize: bool = False, missing_labels: str
     order = np.argsort(graph_of_node, kind="stable")  # nearly always sorted already
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
-    return GraphSet.from_edges(position[edges], graph_of_node[order], x[order], y, feature_names=names)
+    return GraphSet.from_edges(
+        position[edges], graph_of_node[order], x[order], y, edge_truth=truth, feature_names=names
+    )
 
 
 def _files(folder: Path, missing_labels: str) -> dict[str, Path]:
@@ -111,6 +116,7 @@ def _files(folder: Path, missing_labels: str) -> dict[str, Path]:
         "node_attributes",
         "edge_labels",
         "edge_attributes",
+        "edge_gt",
     ]
     files = {part: found[0].with_name(f"{prefix}{part}.txt") for part in parts}
     if not files["graph_indicator"].is_file():
@@ -176,6 +182,17 @@ def _edges(path: Path, graph_of_node: np.ndarray, indicator_file: Path, symmetri
             accept = Option("symmetrize", (True,), "pass {} to accept it")
             _blame(path, row, expected, _pair(edges[row]), _AGAIN, [accept])
     return edges
+
+
+def _truth(path: Path, edges: np.ndarray, edges_file: Path) -> np.ndarray:
+    """(e,) whether each edge as listed is a true one."""
+    marks = _read(path, 1)[:, 0]
+    _check_count(path, len(marks), len(edges), "edge", edges_file)
+    other = ~np.isin(marks, (0, 1))
+    if other.any():
+        row = int(other.argmax())
+        _blame(path, row, "expected 0 or 1", f"{marks[row]:.15g}", f"repair the line, or {_AGAIN}")
+    return marks == 1
 
 
 def _pair(edge: np.ndarray) -> str:

@@ -199,8 +199,6 @@ def draw_graphs(
         return save(figure, path)
 
 
-# Atoms of the node labels 0, 1, … in sets of the TU collection.
-ATOMS = {"MUTAG": ("C", "N", "O", "F", "I", "Cl", "Br")}
 CAUSAL = (213 / 255, 94 / 255, 0.0)  # vermilion, as in the drawings of graphs
 _ORDERS = {1: "SINGLE", 2: "DOUBLE", 3: "TRIPLE", 1.5: "AROMATIC"}
 
