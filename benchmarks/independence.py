@@ -11,7 +11,7 @@ import argparse
 
 import pandas as pd
 
-from benchmarks.accuracy import SETS
+from benchmarks.graph_sets import SETS
 from cignn import CIGNNClassifier
 
 EPOCHS = (1, 50, 100)

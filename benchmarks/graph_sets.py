@@ -1,0 +1,148 @@
+"""Graph sets that other papers print figures of, their splits, and those figures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, train_test_split
+
+from cignn import GraphSet
+from cignn.datasets import (
+    load_ba2motifs,
+    load_spmotif,
+    load_tu,
+    make_ba2motifs,
+    make_spurious_motifs,
+    mutagenic_groups,
+)
+
+DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
+MUTAGENS = {"MUTAG": 1, "Mutagenicity": 0}  # the class whose true edges are scored
+BIASES = (0.5, 0.7, 0.9)
+
+
+class Parts(NamedTuple):
+    """Places of the training, validation and test graphs."""
+
+    train: np.ndarray
+    validation: np.ndarray
+    test: np.ndarray
+
+
+def molecules(folder: Path) -> GraphSet:
+    """A TU set; true edges are those of its file or, in sets of known mutagens, nitro and amino groups."""
+    graphs, name = load_tu(folder), folder.resolve().name
+    known = name in MUTAGENS and graphs.edge_truth is None
+    return mutagenic_groups(graphs, name) if known else graphs
+
+
+def generated_spmotif(bias: float) -> GraphSet:
+    """The published kind from another seed: to choose settings on."""
+    return make_spurious_motifs(bias=bias, kind="published", random_state=1)
+
+
+SETS: dict[str, Callable[[], GraphSet]] = {
+    "BA-2Motifs": lambda: load_ba2motifs(DATA / "ba2motifs.npz"),
+    "BA-2Motifs-generated": lambda: make_ba2motifs(1000, random_state=0),
+    "Spurious-Motif": lambda: make_spurious_motifs(3000, bias=0.9, random_state=0),
+    **{f"Spurious-Motif-{b}": partial(load_spmotif, DATA / f"spmotif_{b}.npz") for b in BIASES},
+    "Spurious-Motif-generated": partial(generated_spmotif, 0.9),
+    **{f"Spurious-Motif-generated-{b}": partial(generated_spmotif, b) for b in BIASES[:2]},
+    **{name: partial(molecules, DATA / "tu" / name) for name in ("MUTAG", "PROTEINS", "NCI1")},
+}
+# Figures of other papers, by score: ROC-AUC of explanations is that of one curve over all edges.
+_MOTIF_METHODS = (
+    *("DIR", "GSAT (GIN)", "GSAT (PNA)", "GMT (GIN)", "GMT (PNA)", "TopInG (GIN)", "TopInG (CIN++)"),
+)
+_MOTIF_FIGURES = {
+    0.5: ("0.78", "0.79", "0.83", "0.86", "0.88", "0.80", "0.95"),
+    0.7: ("0.78", "0.74", "0.87", "0.85", "0.87", "", ""),
+    0.9: ("0.49", "0.72", "0.89", "0.74", "0.85", "0.81", "0.93"),
+}
+PUBLISHED: dict[str, dict[str, dict[str, str]]] = {
+    "BA-2Motifs": {
+        "roc_auc_overall": {
+            "GNNExplainer": "0.67",
+            "PGExplainer": "0.85",
+            "DIR": "0.83",
+            "GSAT": "0.987",
+            "π-GNN": "0.993",
+            "GMT": "0.996",
+            "TopInG": "0.996–1.00",
+        }
+    },
+    **{
+        f"Spurious-Motif-{bias}": {"roc_auc_overall": dict(zip(_MOTIF_METHODS, figures, strict=True))}
+        for bias, figures in _MOTIF_FIGURES.items()
+    },
+    "PROTEINS": {"accuracy": {"GIN, 10 folds": "0.733", "without edges, 10 folds": "0.758"}},
+    "NCI1": {"accuracy": {"GIN, 10 folds": "0.800"}},
+}
+
+
+def set_name(word: str) -> str:
+    """Return what to call a set in the results: its name, or that of the folder or file of a path."""
+    if word in SETS:
+        return word
+    path = Path(word)
+    if path.is_dir():
+        return path.resolve().name
+    if path.is_file() and path.suffix == ".npz":
+        return path.stem
+    raise ValueError(
+        f"data must be one of {', '.join(SETS)}, a TU folder or a Spurious-Motif .npz, got {word}."
+    )
+
+
+@cache
+def load_set(word: str) -> GraphSet:
+    """Read or make a set by its name or path, once in a process."""
+    if word in SETS:
+        return SETS[word]()
+    path = Path(word)
+    return molecules(path) if path.is_dir() else load_spmotif(path)
+
+
+def split(graphs: GraphSet, seed: int) -> Parts:
+    """Draw 80/10/10, or take the set's own split; the seed draws its validation graphs where it has none."""
+    y, index = np.asarray(graphs.y), np.arange(len(graphs))
+    if graphs.groups is not None:
+        train, validation, test = (index[graphs.groups == part] for part in ("train", "val", "test"))
+        if not len(validation):
+            train, validation = _cut(train, y, 0.1, seed)
+        return Parts(train, validation, test)
+    train, rest = _cut(index, y, 0.2, seed)
+    return Parts(train, *_cut(rest, y, 0.5, seed))
+
+
+def fold(graphs: GraphSet, seed: int, n_folds: int, number: int) -> Parts:
+    """Fold ``number`` (from 0) of a stratified cross-validation; a tenth of the others is for validation."""
+    if graphs.groups is not None:
+        raise ValueError("the set brings a split of its own; leave out --folds.")
+    y = np.asarray(graphs.y)
+    cuts = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(y, y)
+    rest, test = list(cuts)[number]
+    return Parts(*_cut(rest, y, 0.1, seed), test)
+
+
+def scored(graphs: GraphSet, name: str, label: Any = None) -> np.ndarray:
+    """(g,) graphs whose explanations are scored against true edges: those that have some, mutagens alone.
+
+    label : the class to score where the set is not known to be of mutagens.
+    """
+    if graphs.edge_truth is None:
+        return np.zeros(len(graphs), bool)
+    known = np.array([bool(truth.any()) for truth in graphs.edge_truth])
+    label = MUTAGENS.get(name) if label is None else label
+    return known if label is None else known & (np.asarray(graphs.y).astype(str) == str(label))
+
+
+def _cut(index: np.ndarray, y: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two parts of the places, the second of this share, classes as frequent in both."""
+    first, second = train_test_split(index, test_size=share, stratify=y[index], random_state=seed)
+    return first, second
