@@ -274,7 +274,6 @@ def _published(data: str) -> list[dict[str, str]]:
         {"method": f"{method}, published", score: figure}
         for score, figures in PUBLISHED.get(data, {}).items()
         for method, figure in figures.items()
-        if figure
     ]
 
 

@@ -20,6 +20,7 @@ from cignn.datasets import (
     make_spurious_motifs,
     mutagenic_groups,
 )
+from cignn.paper import load_spec
 
 DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
 MUTAGENS = {"MUTAG": 1, "Mutagenicity": 0}  # the class whose true edges are scored
@@ -55,15 +56,8 @@ SETS: dict[str, Callable[[], GraphSet]] = {
     **{f"Spurious-Motif-generated-{b}": partial(generated_spmotif, b) for b in BIASES[:2]},
     **{name: partial(molecules, DATA / "tu" / name) for name in ("MUTAG", "PROTEINS", "NCI1")},
 }
-# Figures of other papers, by score: ROC-AUC of explanations is that of one curve over all edges.
-_MOTIF_METHODS = (
-    *("DIR", "GSAT (GIN)", "GSAT (PNA)", "GMT (GIN)", "GMT (PNA)", "TopInG (GIN)", "TopInG (CIN++)"),
-)
-_MOTIF_FIGURES = {
-    0.5: ("0.78", "0.79", "0.83", "0.86", "0.88", "0.80", "0.95"),
-    0.7: ("0.78", "0.74", "0.87", "0.85", "0.87", "", ""),
-    0.9: ("0.49", "0.72", "0.89", "0.74", "0.85", "0.81", "0.93"),
-}
+_SPMOTIF = load_spec("spurious-motif").numbers
+# Figures of other papers: set, score, method. Most have one ROC curve over the edges of all test graphs.
 PUBLISHED: dict[str, dict[str, dict[str, str]]] = {
     "BA-2Motifs": {
         "roc_auc_overall": {
@@ -77,8 +71,8 @@ PUBLISHED: dict[str, dict[str, dict[str, str]]] = {
         }
     },
     **{
-        f"Spurious-Motif-{bias}": {"roc_auc_overall": dict(zip(_MOTIF_METHODS, figures, strict=True))}
-        for bias, figures in _MOTIF_FIGURES.items()
+        str(name): {"roc_auc_overall": dict(zip(part["row"], part["printed"], strict=True))}
+        for name, part in _SPMOTIF.groupby("data")
     },
     "PROTEINS": {"accuracy": {"GIN, 10 folds": "0.733", "without edges, 10 folds": "0.758"}},
     "NCI1": {"accuracy": {"GIN, 10 folds": "0.800"}},

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import reversals, truths
-from benchmarks.accuracy import chosen, read_settings
+from benchmarks import accuracy, explanation_table, graph_sets, reversals, truths
+from benchmarks.accuracy import chosen, known_scores, read_settings, tables, trivial_masks
 from benchmarks.cohorts import search, spread, summary, table
 
+from cignn import GraphSet
 from cignn.connectome import ConnectomeGraphs
-from cignn.datasets import make_cohort
+from cignn.datasets import make_ba2motifs, make_cohort, make_spurious_motifs
+from cignn.estimators import make_estimator
 
 
 def run(seed: int, accuracy: float, params: dict | None = None) -> dict:
@@ -109,3 +111,141 @@ def test_reversals_are_told_for_every_ranking_and_share() -> None:
     assert (own["contributions reverse"].dropna() == 1).all()
     everything = table[table["share"] == 1]
     assert everything["reversed"].nunique() == 1  # all connections are gone, whatever ranked them
+
+
+# -------------------------------------------------------------------- graph sets
+
+
+def test_folds_test_every_graph_once_and_share_no_graph() -> None:
+    graphs = make_ba2motifs(60, random_state=0)
+    folds = [graph_sets.fold(graphs, 3, 5, number) for number in range(5)]
+    assert sorted(np.concatenate([one.test for one in folds])) == list(range(60))
+    for one in folds:
+        assert sorted(np.concatenate(one)) == list(range(60))
+        assert len(one.validation) == 5, "a tenth of what is not tested"
+        assert np.bincount(graphs.y[one.test]).tolist() == [6, 6]
+    assert (graph_sets.fold(graphs, 3, 5, 1).validation == folds[1].validation).all()
+    given = make_spurious_motifs(90, kind="published", random_state=0)
+    with pytest.raises(ValueError, match="brings a split of its own"):
+        graph_sets.fold(given, 0, 5, 0)
+
+
+def test_a_given_split_is_kept() -> None:
+    with_val = make_spurious_motifs(90, kind="published", random_state=0)
+    for seed in (0, 1):
+        for name, part in zip(("train", "val", "test"), graph_sets.split(with_val, seed), strict=True):
+            assert (np.sort(part) == np.flatnonzero(with_val.groups == name)).all()
+    without = make_spurious_motifs(90, random_state=0)
+    parts = graph_sets.split(without, 0)
+    assert (np.sort(parts.test) == np.flatnonzero(without.groups == "test")).all()
+    assert set(without.groups[parts.validation]) == {"train"} and len(np.unique(np.concatenate(parts))) == 90
+
+
+def test_true_edges_are_scored_in_the_graphs_of_one_class_that_have_some() -> None:
+    truth = np.zeros((4, 3, 3), bool)
+    truth[1:, 0, 1] = truth[1:, 1, 0] = True
+    graphs = GraphSet.from_arrays(np.ones((4, 3, 3)) - np.eye(3), y=[1, 1, 0, 1], edge_truth=truth)
+    assert graph_sets.scored(graphs, "any").tolist() == [False, True, True, True]
+    assert graph_sets.scored(graphs, "MUTAG").tolist() == [False, True, False, True]
+    assert graph_sets.scored(graphs, "any", "0").tolist() == [False, False, True, False]
+    assert not graph_sets.scored(GraphSet.from_arrays(np.ones((2, 3, 3)), y=[0, 1]), "MUTAG").any()
+
+
+def test_trivial_masks_are_trivial() -> None:
+    graphs = make_ba2motifs(20, random_state=0)
+    model = make_estimator("gin", epochs=1, hidden=(4,), random_state=0).fit(graphs)
+    scores = {name: known_scores(mask) for name, mask in trivial_masks(model, graphs, 0).items()}
+    assert scores["constant"]["roc_auc"] == scores["constant"]["roc_auc_overall"] == 0.5
+    assert scores["constant"]["gap"] == 0
+    assert scores["degree"]["roc_auc"] + scores["1/degree"]["roc_auc"] == pytest.approx(1, abs=1e-6)
+    assert 0.3 < scores["random"]["roc_auc"] < 0.7
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(graph_sets.SETS, "tiny", lambda: make_ba2motifs(40, random_state=0))
+    monkeypatch.setitem(
+        graph_sets.SETS, "given", lambda: make_spurious_motifs(72, kind="published", random_state=0)
+    )
+
+
+@pytest.mark.medium
+@pytest.mark.usefixtures("tiny")
+def test_graph_sets_are_scored_by_folds_and_given_splits_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "graphs.jsonl"
+    common = ["--seeds", "0", "--set", "epochs=1", "--device", "cpu", "--out", str(out)]
+
+    def call(*words: str) -> list[dict]:
+        monkeypatch.setattr(sys, "argv", ["accuracy", *words, *common])
+        accuracy.main()
+        return [json.loads(line) for line in out.read_text().splitlines()]
+
+    rows = call("tiny", "--method", "ci-gnn", "gin", "--folds", "4", "--fold", "0", "2")
+    assert [(row["method"], row["fold"]) for row in rows] == [
+        *[("ci-gnn", 0), ("ci-gnn", 2), ("gin", 0), ("gin", 2)]
+    ]
+    assert len(call("tiny", "--method", "ci-gnn", "gin", "--folds", "4", "--fold", "0", "2")) == 4
+    random_masks = {(row["method"], row["fold"]): row["masks"]["random"]["roc_auc"] for row in rows}
+    assert random_masks["ci-gnn", 0] == random_masks["gin", 0] != random_masks["gin", 2], "the same graphs"
+    rows = call("given", "--method", "dir", "gin", "--stack", "--max-test", "9")[4:]
+    assert [row["n_scored"] for row in rows] == [9, 9]
+    wanted = {"accuracy", "validation_accuracy", "roc_auc", "roc_auc_overall", "gap", "precision_at_k"}
+    wanted |= {"acc_auc", "acc@0.3", "superset_worst", "self_difference", "seconds", "best_epoch"}
+    assert all(wanted <= set(row) for row in rows)
+    assert all(set(row["masks"]) == {"constant", "degree", "1/degree", "random"} for row in rows)
+    told = capsys.readouterr().out
+    assert "### tiny: trivial masks" in told and "| gin epochs=1, 4 folds | 2 |" in told and "(se 0." in told
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["nothing"], "got nothing"),
+        (["tiny", "--folds", "1"], "--folds takes at least 2"),
+        (["tiny", "--folds", "3", "--fold", "3"], "got 3 with --folds 3"),
+        (["tiny", "--fold", "0"], "got 0 with --folds 0"),
+        (["given", "--folds", "3"], "brings a split of its own"),
+        (["tiny", "--set", "epoch=3"], "no parameter 'epoch'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_any_training(
+    words: list[str],
+    what: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["accuracy", *words, "--out", str(tmp_path / "x.jsonl")])
+    with pytest.raises(SystemExit):
+        accuracy.main()
+    assert what in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_tables_tell_the_worst_run_the_standard_error_and_published_figures() -> None:
+    def one(fold: int, value: float, folds: int = 4, **more: object) -> dict:
+        row = {"data": "Spurious-Motif-0.9", "method": "gin", "preset": "", "params": {}, "seed": 0}
+        return row | {"folds": folds, "fold": fold, "accuracy": value, "roc_auc": value} | more
+
+    rows = [one(fold, value) for fold, value in enumerate([0.5, 0.7, 0.9, 0.7])]
+    found = tables([*rows, rows[0], one(0, 0.6, 0, method="sib", best_epoch=[3, 4])])
+    gin, sib = (line for line in found.splitlines() if line.startswith(("| gin", "| sib")))
+    std = np.std([0.5, 0.7, 0.9, 0.7], ddof=1)
+    assert f"| 4 | 0.700 ± {std:.3f} (se {std / 2:.3f}) | 0.500 |" in gin, "a repeated run counts once"
+    assert "0.600 ± 0.000 | 0.600" in sib and "3.5" in sib and "se" not in sib
+    assert "| GSAT (PNA), published |" in found and "0.89" in found
+
+
+@pytest.mark.medium
+def test_every_set_of_the_explanation_table_has_a_quick_look_without_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(graph_sets, "DATA", Path("nowhere"))
+    for name, load in explanation_table.DATA.items():
+        graphs = load(True, 0)
+        assert len(graphs) <= 90 and graphs.edge_truth is not None, name
+    rows = explanation_table.run("Spurious-Motif-0.9", "gin", 0, True, "cpu", ["gradient", "degree"], [1])
+    assert [row["explainer"] for row in rows] == [None, "gradient", "degree"]
+    assert all(0 <= row["roc_auc_overall"] <= 1 for row in rows[1:])

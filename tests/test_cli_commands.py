@@ -17,14 +17,14 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from cignn import Cohort, load_cohort, load_model, report
+from cignn import Cohort, GraphSet, load_cohort, load_model, report
 from cignn._checks import Option
 from cignn.cli import app
 from cignn.cli.options import as_flag
 from cignn.cli.predict import draw, file_names
 from cignn.cli.report import _evaluated
 from cignn.cli.settings import as_value, to_toml
-from cignn.datasets import DataError, aal116, make_ba2motifs, make_cohort
+from cignn.datasets import DataError, aal116, make_ba2motifs, make_cohort, make_spurious_motifs
 from cignn.estimators import GNNClassifier
 from cignn.evaluation import Store, runner
 from cignn.evaluation.stacks import Stack
@@ -321,6 +321,44 @@ def test_graphs_are_read_predicted_and_explained_too(call: Call, here: Path) -> 
     assert result.code == 2 and "trained on graphs, the data are a cohort" in result.err
     result = call("predict", "model", "motifs.npz")
     assert result.code == 2 and "trained on a cohort, the data are graphs" in result.err
+
+
+def _spmotif_arrays(graphs: GraphSet) -> dict[str, np.ndarray]:
+    """The arrays of the published Spurious-Motif files."""
+    edges = [graphs.edges(i) for i in range(len(graphs))]
+    truth = [graphs.edge_truth[i][tuple(pairs.T)] for i, pairs in enumerate(edges)]
+    arrays = {"n_nodes": graphs.n_nodes, "n_edges": graphs.n_edges, "y": graphs.y, "split": graphs.groups}
+    arrays |= {"x": np.concatenate([graph.x for graph in graphs]), "edges": np.concatenate(edges)}
+    return arrays | {"edge_truth": np.concatenate(truth)}
+
+
+def test_a_spurious_motif_file_is_recognised_and_its_split_kept(call: Call, here: Path) -> None:
+    graphs = make_spurious_motifs(72, kind="published", random_state=0)
+    np.savez("spmotif.npz", **_spmotif_arrays(graphs))
+    for method in ("gin", "random-forest"):  # with and without epochs to choose
+        quick = ["--epochs", "1"] if method == "gin" else []
+        result = call("fit", "spmotif.npz", "--out", method, "--method", method, *quick, "--json")
+        assert result.code == 0, result.err
+        told = json.loads(result.out)
+        assert told["held_out"] == 24 and 0 <= told["scores"]["accuracy"] <= 1
+        found = json.loads(call("predict", method, "spmotif.npz", "--json").out)["predictions"]
+        assert [row["trained_on"] for row in found] == (graphs.groups != "test").tolist()
+    result = call("fit", "spmotif.npz", "--hold-out", "0.2")
+    assert result.code == 2 and "has test graphs of its own; leave out --hold-out" in result.err
+    words = ("evaluate", "spmotif.npz", "--methods", "gin", "--set", "epochs=1", "--out", "sp_results")
+    result = call(*words, "--explainers", "gradient", "--json")
+    assert result.code == 0 and "explanation_roc_auc_overall" in result.out
+    result = call(*words, "--protocol", "kfold")
+    assert result.code == 2 and "test graphs of their own" in result.err
+    np.savez("few.npz", **_spmotif_arrays(graphs[:3]))
+    result = call("explain", "gin", "few.npz", "--explainer", "gradient", "--out", "sp_ex", "--json")
+    assert result.code == 0 and json.loads(result.out)["subjects"] == 3
+    np.savez("bad.npz", **_spmotif_arrays(graphs) | {"edge_truth": [True]})
+    result = call("fit", "bad.npz", "--out", "x")
+    assert result.code == 2 and "'edge_truth' must hold numbers" in result.err
+    np.savez("other.npz", y=graphs.y)
+    result = call("fit", "other.npz", "--format", "spmotif", "--out", "x")
+    assert result.code == 2 and "has no array 'n_nodes'" in result.err
 
 
 def test_graphs_that_a_model_was_trained_on_are_not_scored(call: Call, here: Path) -> None:

@@ -94,15 +94,20 @@ def fit(
         model = cohort_model(classifier, cohort, *choices, positive=positive, verbose=int(not as_json))
     else:
         refuse_for_graphs(context)
-    train, test = np.arange(len(cohort)), np.arange(0)
-    if hold_out:
-        split = Holdout(test_size=hold_out).splits(cohort, seed)[0]
+    train, validation, test = np.arange(len(cohort)), np.arange(0), np.arange(0)
+    own_split = labels_of(cohort).parts is not None
+    if hold_out and own_split:
+        raise ValueError(f"{data} has test graphs of its own; leave out --hold-out.")
+    if hold_out or own_split:
+        split = Holdout(test_size=hold_out or 0.1).splits(cohort, seed)[0]
         train, test = split.development, split.test
+        if own_split and hasattr(classifier, "epochs"):
+            train, validation = split.train, split.validation
     if not as_json:
         say_words(f"{cohort!r}")
     started = time.perf_counter()
     with working(f"training {method}", not as_json and not hasattr(classifier, "epochs")):
-        model.fit(cohort[train])
+        model.fit(cohort[train], **{"eval_set": cohort[validation]} if len(validation) else {})
     seconds = time.perf_counter() - started
     fitted = model if model is classifier else model.classifier_
     resolved = {**fitted.settings_, "best_epoch": getattr(fitted, "best_epoch_", None)}

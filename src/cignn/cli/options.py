@@ -23,7 +23,7 @@ UNSEEN = ["raise", "pass", "grand_mean"]
 MISSING = ["raise", "mean"]
 FIT_ON = ["all", "controls"]
 NUISANCES = ["age", "sex", "motion", "site"]
-FORMATS = ["auto", "cohort", "tu", "ba2motifs", "abide", "rest-meta-mdd", "srpbs"]
+FORMATS = ["auto", "cohort", "tu", "ba2motifs", "spmotif", "abide", "rest-meta-mdd", "srpbs"]
 
 
 # step and parameter that errors advise → its option here; those of loaders are given with --load

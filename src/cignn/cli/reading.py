@@ -91,6 +91,7 @@ def read_data(
         "cohort": datasets.load_cohort,
         "tu": datasets.load_tu,
         "ba2motifs": datasets.load_ba2motifs,
+        "spmotif": datasets.load_spmotif,
         "abide": datasets.load_abide,
         "rest-meta-mdd": datasets.load_rest_meta_mdd,
         "srpbs": datasets.load_srpbs,
@@ -131,7 +132,10 @@ def format_of(path: Path, format: str = "auto") -> str:
     if format != "auto":
         return format
     if path.is_file():
-        return "ba2motifs" if {"adj", "x"} <= arrays_in(path) else "cohort"
+        arrays = arrays_in(path)
+        if {"n_nodes", "n_edges", "split"} <= arrays:
+            return "spmotif"
+        return "ba2motifs" if {"adj", "x"} <= arrays else "cohort"
     if any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt")):
         return "tu"
     if (path / "ts_aal.npz").is_file() or any(path.glob("[Pp]henotypic*.csv")):

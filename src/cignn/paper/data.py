@@ -19,10 +19,12 @@ from cignn.datasets import (
     load_abide,
     load_ba2motifs,
     load_rest_meta_mdd,
+    load_spmotif,
     load_srpbs,
     load_tu,
     make_ba2motifs,
     make_cohort,
+    make_spurious_motifs,
 )
 from cignn.estimators import make_estimator
 from cignn.evaluation.removal import top_edge_masks
@@ -64,6 +66,13 @@ def _tu(name: str, seed: int) -> Source:
     return Source(f"tu/{name}", load_tu, how, _motifs(seed))
 
 
+def _spmotif(bias: float) -> Source:
+    file = f"spmotif_{bias}.npz"
+    how = f"the published Spurious-Motif graphs of bias {bias} as {file} in the data folder, see load_spmotif"
+    made = partial(make_spurious_motifs, FEW, bias=bias, kind="published", random_state=7)
+    return Source(file, load_spmotif, how, made)
+
+
 SOURCES: dict[str, Source] = {
     "BA-2Motifs": Source(
         "ba2motifs.npz",
@@ -92,6 +101,7 @@ SOURCES: dict[str, Source] = {
     "MUTAG": _tu("MUTAG", 4),
     "PROTEINS": _tu("PROTEINS", 5),
     "NCI1": _tu("NCI1", 6),
+    **{f"Spurious-Motif-{bias}": _spmotif(bias) for bias in (0.5, 0.7, 0.9)},
 }
 
 
@@ -159,11 +169,11 @@ def _check(found: Any) -> None:
 
 
 def few(found: Any, n: int = FEW) -> Any:
-    """Return about ``n`` graphs or subjects, as many of each class, of at most three sites."""
+    """Return about ``n`` graphs or subjects, as many of each class, of at most three sites or given parts."""
     if len(found) <= n:
         return found
     index = np.arange(len(found))
-    sites = getattr(found, "sites", None)
+    sites = getattr(found, "sites", getattr(found, "groups", None))
     if sites is not None and len(np.unique(sites)) > 1:
         values, counts = np.unique(sites, return_counts=True)
         index = index[np.isin(sites, values[np.argsort(-counts, kind="stable")[:3]])]

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from cignn.paper.spec import Method
 
 
-HOLDOUT = "Random splits 80/10/10, stratified, one per seed; the epoch is chosen on the validation part."
+HOLDOUT = (
+    "Random splits 80/10/10, stratified, one per seed, or the split that comes with the data; the epoch is "
+    "chosen on the validation part."
+)
 PROTOCOLS = {
     "loso": "Each site is tested once; the epoch is chosen on other sites that are not trained on.",
     "independence": "Trained on 90 % of the graphs, stage I alone.",
@@ -33,7 +36,10 @@ PROTOCOLS = {
 def markdown(result: Reproduction) -> str:
     """Return title, tables, claims, notes, what is missing, and how it was made."""
     spec = result.spec
-    lines = [f"# {spec.title}", "", f"The paper's {spec.source}. Difference is ours − paper.", ""]
+    where, word = f"The paper's {spec.source}", "paper"
+    if not spec.source:
+        where, word = "Not a table of the paper: the numbers are those of other papers", "published"
+    lines = [f"# {spec.title}", "", f"{where}. Difference is ours − {word}.", ""]
     if result.scale == "smoke":
         lines += [
             "**Smoke run: tiny networks, a few graphs. These figures say that it runs, nothing else.**",
@@ -43,10 +49,10 @@ def markdown(result: Reproduction) -> str:
     measured = table.groupby("data")["ours"].transform(lambda ours: ours.notna().any()).astype(bool)
     table = table[measured]
     if (table["row"] == "").all():  # one row for each data set: one table
-        lines += [*_table(table.assign(row=table["data"])), ""]
+        lines += [*_table(table.assign(row=table["data"]), word), ""]
     else:
         for name, part in table.groupby("data", sort=False):
-            lines += [f"## {name}", "", *_table(part), ""]
+            lines += [f"## {name}", "", *_table(part, word), ""]
     if result.claims and result.scale == "full":
         lines += ["## What the paper says", ""]
         lines += [f"- {text}: **{verdict}**." for text, verdict in result.claims.items()] + [""]
@@ -87,12 +93,12 @@ def _settings(method: Method) -> str:
     return text + "".join(f"; on {name} {_settings(method.for_data(name))}" for name in method.on)
 
 
-def _table(part: pd.DataFrame) -> list[str]:
-    """Rows by metrics: for each metric the paper's figure, ours and the difference."""
+def _table(part: pd.DataFrame, word: str) -> list[str]:
+    """Rows by metrics: for each metric the paper's figure, ours and the difference; word : whose it is."""
     printed = part.groupby("metric", sort=False)["paper"].apply(lambda paper: paper.notna().any())
     heads = [""]
     for metric, known in printed.items():
-        heads += [f"{metric}, paper", "ours", "Δ"] if known else [f"{metric}, ours"]
+        heads += [f"{metric}, {word}", "ours", "Δ"] if known else [f"{metric}, ours"]
     lines = [_line(heads), _line(["---"] * len(heads))]
     figures = part.set_index(["row", "metric"])
     for row in dict.fromkeys(part["row"]):

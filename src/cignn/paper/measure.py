@@ -160,7 +160,10 @@ def _explanation(spec: Spec, sets: Mapping[str, Any], run: Run) -> list[tuple]:
             base = {rows[0].estimator: make_method(rows[0], one, run.scale, spec.density)}
             explainers = {row.row: make_row_explainer(row, run.scale) for row in rows}
             found = run.evaluate(base, {name: one}, explainers=explainers)
-            lines += _summary(found[found["metric"].isin(wanted) & (found["explainer"] != "")], "explainer")
+            found = found[found["metric"].isin(wanted)]
+            lines += _summary(found[found["explainer"] != ""], "explainer")
+            own = found[found["explainer"] == ""]  # of the classifier, in every row that explains it
+            lines += [line for row in rows for line in _summary(own.assign(explainer=row.row), "explainer")]
     return lines
 
 

@@ -79,7 +79,7 @@ class Spec:
     title : str
         Title of the table.
     source : str
-        Where it is in the paper.
+        Where it is in the paper; empty for a table that sets our numbers beside those of other papers.
     measure : str
         What is measured: "statistics", "demographics", "classification", "explanation", "independence",
         "loso" or "ranks".
