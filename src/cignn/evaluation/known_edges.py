@@ -60,8 +60,8 @@ def explanation_roc_auc_overall(
 ) -> float:
     """Area under one ROC curve over the edges of all graphs, as most published tables have it.
 
-    Unlike the mean of `explanation_roc_auc` it compares weights of different graphs, counts graphs by their
-    edges, and includes graphs without any true edge.
+    Unlike the mean of `explanation_roc_auc` it compares weights of different graphs and counts graphs by
+    their edges. Graphs without a true edge, such as molecules of the other class, are left out.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def explanation_roc_auc_overall(
     Returns
     -------
     float
-        The area, 0.5 for a constant mask; NaN if all edges are true or all false.
+        The area, 0.5 for a constant mask; NaN if no edge is true, or every edge of graphs with a true one.
 
     Examples
     --------
@@ -92,11 +92,8 @@ def explanation_roc_auc_overall(
     >>> explanation_roc_auc(explanations, truth).tolist(), explanation_roc_auc_overall(explanations, truth)
     ([1.0, 1.0], 0.75)
     """
-    values, labels = [np.empty(0)], [np.empty(0, bool)]
-    for weights, true in _edges_with_truth(explanations, truth, by, side):
-        values.append(weights)
-        labels.append(true)
-    return roc_area(np.concatenate(values), np.concatenate(labels))
+    pairs = [edges for edges in _edges_with_truth(explanations, truth, by, side) if edges[1].any()]
+    return roc_area(*map(np.concatenate, zip(*pairs, strict=True))) if pairs else np.nan
 
 
 def explanation_gap(
