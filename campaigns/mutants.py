@@ -647,15 +647,15 @@ MUTANTS = [
     Mutant(
         "the joint counts as motif",
         "datasets/motifs.py",
-        ">= len(base_edges) + len(joints)",
+        ">= len(edges) - len(motif_edges)",
         ">= len(base_edges)",
         "datasets",
     ),
     Mutant(
         "training bases are unbiased",
         "datasets/motifs.py",
-        "chance = np.where(test, 1 / 3, bias)",
-        "chance = np.where(test, 1 / 3, 1 / 3)",
+        'chance = np.where(groups == "train", bias, 1 / 3)',
+        'chance = np.where(groups == "train", 1 / 3, 1 / 3)',
         "datasets",
     ),
     Mutant(
