@@ -503,7 +503,7 @@ def test_the_rest_is_what_the_subgraph_leaves() -> None:
     model.classifier.forward = record  # type: ignore[method-assign]
     out = model(batch)
     (adj,) = read
-    some = slice(None, None, module.REST_STRIDE)
+    some = slice(None, None, module.SOME)
     close(adj[: len(batch)], batch.adj * out.edge_weights)
     close(adj[len(batch) :] + adj[: len(batch)][some], batch.adj[some])
     assert out.logits.shape == (5, 2) and out.rest_logits is not None and out.rest_logits.shape == (2, 2)

@@ -185,7 +185,7 @@ LABELS = {
 @pytest.mark.parametrize("y", LABELS.values(), ids=LABELS.keys())
 def test_labels_of_any_kind_are_learnt(y: np.ndarray) -> None:
     graphs = easy_graphs(y)
-    model = tiny(**QUICK | {"epochs": 15}).fit(graphs)
+    model = tiny(**QUICK | {"epochs": 40, "learning_rate": 0.005}).fit(graphs)
     np.testing.assert_array_equal(model.classes_, np.unique(y))
     assert model.classes_.dtype == y.dtype
     proba, prediction = model.predict_proba(graphs), model.predict(graphs)

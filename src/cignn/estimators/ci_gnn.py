@@ -15,7 +15,11 @@ from cignn.estimators.ci_gnn_settings import OUTSIDE, SETTINGS, UNSET, as_settin
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.settings import (
     AUTO_DENSITY,
+    EPOCH_STEPS,
+    MAX_BATCH,
+    MIN_BATCH,
     ClassWeight,
+    auto_batch_size,
     auto_epochs,
     choice,
     is_auto,
@@ -28,13 +32,15 @@ from cignn.estimators.training import Stage
 from cignn.graphs import GraphBatch, GraphSet
 from cignn.information.power_trace import has_way_without_eigenvalues
 from cignn.nn.autoencoder import ACTIVATIONS
-from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASK_SOURCES, MASKS, PRICES, CIGNNOutput
+from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASK_FORMS, MASK_SOURCES, MASKS, PRICES, CIGNNOutput
 from cignn.nn.layers import LAYERS, READOUTS
 from cignn.nn.noise import Noise
-from cignn.nn.subgraph import edge_price
+from cignn.nn.subgraph import edge_price, expected_edges
 
-KEEP_START = 0.9  # the share of edges that is free of charge at first; it falls by steps
 KEEP_STEP = 0.1
+LAST_RATE = 0.05  # of the learning rate, in the last epoch, where it falls
+# what epochs="auto" is for "subgraph": so many graphs are read in all, within bounds
+READ_GRAPHS, LEAST_EPOCHS, MOST_EPOCHS = 180_000, 20, 100
 INSIDE = "settings__"  # before the names of settings among the parameters
 CHOICES: dict[str, Collection[Any]] = {
     "encoder": LAYERS,
@@ -50,7 +56,10 @@ CHOICES: dict[str, Collection[Any]] = {
     "causal_noise": (True, False),
     "mask_from": MASK_SOURCES,
     "choose_by": ("accuracy", "loss"),
+    "mask_by": MASK_FORMS,
     "pricing": PRICES,
+    "node_weights": (True, False),
+    "constant": (True, False),
 }
 
 ARCHITECTURE = (  # the settings the network itself is made of
@@ -72,12 +81,15 @@ ARCHITECTURE = (  # the settings the network itself is made of
     "causal_effect",
     "independence",
     "renyi_order",
-    "pricing",
     "n_nodes",
     "node_vectors",
     "initial_noise",
     "causal_noise",
     "mask_from",
+    "mask_by",
+    "pricing",
+    "node_weights",
+    "constant",
 )
 
 
@@ -86,16 +98,19 @@ class CIGNNClassifier(ExplainingClassifier):
 
     Parameters
     ----------
-    preset : {"auto", "motif", "connectome", "paper"}, default="auto"
+    preset : {"auto", "motif", "connectome", "paper", "subgraph"}, default="auto"
         Named set of values for all settings. "connectome" is for aligned graphs, in which node i is the same
         region in every graph; "motif" is for all others; "auto" picks one of these two. "paper" follows Zheng
-        et al. (2024): their layer sizes, two training stages and soft mask.
+        et al. (2024): their layer sizes, two training stages and soft mask. "subgraph" is another for graphs
+        that are not aligned: nothing outside the subgraph reaches the classifier, and a graph cut to its
+        heaviest edges keeps its class; graphs may be larger than those of the training.
     settings : CIGNNSettings, mapping or None, default=None
         Settings that replace those of the preset, such as ``{"dropout": 0.3}``; see `CIGNNSettings`. In a
         grid search they are named ``settings__dropout``.
     epochs : int or "auto", default="auto"
         Number of training epochs, over all stages. "auto" is 60 for "connectome", 450 for "paper"
-        and, for "motif", enough for about 3000 gradient steps, but at least 60 and at most 200.
+        and, for "motif", enough for about 3000 gradient steps, but at least 60 and at most 200; for
+        "subgraph", as many as read 180,000 graphs, but at least 20 and at most 100.
     n_estimators : int or "auto", default="auto"
         Number of networks in the ensemble. Their probabilities and edge weights are averaged. "auto" is 5 for
         "connectome" and 1 otherwise. Each has its own validation graphs unless ``fit`` gets an ``eval_set``.
@@ -223,7 +238,7 @@ class CIGNNClassifier(ExplainingClassifier):
         for aligned in (True, False):
             settings = resolve(params, aligned)
             left = {name: value for name, value in settings.items() if name not in given}
-            out[settings["preset"]] = left | rules(settings)
+            out[settings["preset"]] = left | _rules(settings)
         return {name: left for name, left in out.items() if left}
 
     # ---------------------------------------------------------------- fitting
@@ -247,9 +262,13 @@ class CIGNNClassifier(ExplainingClassifier):
             if "mask_from" in as_settings(self.settings):
                 raise ValueError('mask_from="nodes" needs node_vectors=True.')
             settings["mask_from"] = "latents"
+        if is_auto(settings["batch_size"]):
+            settings["batch_size"] = auto_batch_size(len(graphs))
         whole(settings, "batch_size", 1)
         if is_auto(settings["epochs"]):
             settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
+            if settings["preset"] == "subgraph":
+                settings["epochs"] = min(max(LEAST_EPOCHS, READ_GRAPHS // len(graphs)), MOST_EPOCHS)
         _check_numbers(settings)
         return settings
 
@@ -258,13 +277,16 @@ class CIGNNClassifier(ExplainingClassifier):
             n_features,
             n_classes,
             rest=settings["rest_weight"] > 0,
+            cut=settings["cut_weight"] > 0,
+            bound=math.inf if settings["bound"] is None else settings["bound"],
             **{name: settings[name] for name in ARCHITECTURE},
         )
 
     def _stages(self, settings: dict[str, Any], network: nn.Module) -> list[Stage]:
         """Algorithm 1 of the paper: the GraphVAE for E_GC epochs, then the subgraph and the classifier."""
         assert isinstance(network, CIGNN)
-        return [_generative_stage(settings, network), _classification_stage(settings, network)]
+        warm_up = [_warm_up_stage(settings, network)] if _warm_up_epochs(settings) else []
+        return [_generative_stage(settings, network), *warm_up, _classification_stage(settings, network)]
 
     # ----------------------------------------------------------------- saving
 
@@ -281,6 +303,19 @@ class CIGNNClassifier(ExplainingClassifier):
         if different:
             raise ValueError(f"the setting {min(different)} is unknown or missing")
         return estimator
+
+
+SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weight")
+
+
+def _rules(settings: dict[str, Any]) -> dict[str, Any]:
+    """What stands behind settings that are "auto"."""
+    found = rules(settings)
+    if is_auto(settings["epochs"]) and settings["preset"] == "subgraph":
+        found["epochs"] = {"graphs": READ_GRAPHS, "least": LEAST_EPOCHS, "most": MOST_EPOCHS}
+    if is_auto(settings["batch_size"]):
+        found["batch_size"] = {"steps": EPOCH_STEPS, "least": MIN_BATCH, "most": MAX_BATCH}
+    return found
 
 
 VAE_TERMS = ("features", "adjacency", "kl")
@@ -305,9 +340,25 @@ def _generative_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     )
 
 
+def _warm_up_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
+    """The classifier alone, on whole graphs."""
+    return Stage(
+        "warm-up",
+        _warm_up_epochs(settings),
+        list(network.classifier.parameters()),
+        network.warm_up_losses,
+        {"classification": 1.0},
+    )
+
+
+def _warm_up_epochs(settings: dict[str, Any]) -> int:
+    left = settings["epochs"] - settings["generative_epochs"]
+    return min(math.ceil(settings["warm_up"] * left), left - 1)
+
+
 def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     """The subgraph and the classifier and, where the encoder is trained too, all terms together."""
-    epochs = settings["epochs"] - settings["generative_epochs"]
+    epochs = settings["epochs"] - settings["generative_epochs"] - _warm_up_epochs(settings)
     stochastic = settings["mask"] == "stochastic"
     falls = math.ceil(settings["keep_anneal"] * epochs) if stochastic else 0
     mask = list(network.subgraph.parameters())
@@ -318,10 +369,15 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         return network.classification_losses(batch, keep, settings["reconstruction"] > 0, noise)
 
     def numbers(epoch: int) -> dict[str, float]:
-        return {"keep": free_share(epoch, falls, settings["keep"])} if stochastic else {}
+        return (
+            {"keep": free_share(epoch, falls, settings["keep"], settings["keep_start"])} if stochastic else {}
+        )
 
     def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
         return settings["sparsity_weight"] * edge_price(out.edge_logits, batch.edges, settings["keep"])
+
+    def cut(out: CIGNNOutput) -> Tensor:
+        return expected_edges(out.edge_weights)
 
     def begin() -> None:
         network.noisy = settings["train_encoder"]
@@ -332,7 +388,14 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         epochs,
         list(trained.parameters()),
         losses,
-        {"classification": 1.0, "edges": settings["sparsity_weight"], "rest": settings["rest_weight"]}
+        {
+            "classification": 1.0,
+            "edges": settings["sparsity_weight"],
+            "logits": settings["logit_weight"],
+            "rest": settings["rest_weight"],
+            "cut": settings["cut_weight"],
+            "consistency": settings["cut_weight"],
+        }
         | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"])
         | dict.fromkeys(VAE_TERMS, settings["reconstruction"]),
         numbers=numbers,
@@ -340,6 +403,8 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         choose_by=settings["choose_by"],
         patience=settings["patience"],
         price=price if stochastic else None,
+        cut=cut if settings["cut_weight"] else None,
+        rate=lambda epoch: _rate(epoch, epochs, settings["rate_decay"]),
         begin=begin,
         fast=mask if settings["mask_lr_factor"] != 1 else (),
         fast_rate=settings["mask_lr_factor"],
@@ -348,11 +413,17 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     )
 
 
-def free_share(epoch: int, falls: int, keep: float) -> float:
-    """Return the share r of edges free of charge: 0.9 at first, ``keep`` from epoch ``falls`` on."""
-    steps = max(1, math.ceil(round((KEEP_START - keep) / KEEP_STEP, 6)))
+def _rate(epoch: int, epochs: int, decay: float) -> float:
+    """Factor of the learning rate: 1, over the last share ``decay`` of the epochs falling to `LAST_RATE`."""
+    left = (epochs - 1 - epoch) / (decay * epochs) if decay else 1.0
+    return LAST_RATE + (1 - LAST_RATE) * min(left, 1.0)
+
+
+def free_share(epoch: int, falls: int, keep: float, start: float = 0.9) -> float:
+    """Return the share r of edges free of charge: ``start`` at first, ``keep`` from epoch ``falls`` on."""
+    steps = max(1, math.ceil(round((start - keep) / KEEP_STEP, 6)))
     done = steps if epoch >= falls else epoch * steps // falls
-    return max(keep, KEEP_START - KEEP_STEP * done)
+    return max(keep, start - KEEP_STEP * done)
 
 
 def _check_numbers(settings: dict[str, Any]) -> None:
@@ -375,11 +446,15 @@ def _check_numbers(settings: dict[str, Any]) -> None:
     for name in ("dropout", "ema_decay"):
         within(settings, name, 0, 1, include_low=True)
     within(settings, "keep", 0, 1)
+    within(settings, "keep_start", 0, 1)
     within(settings, "keep_anneal", 0, 1, include_low=True, include_high=True)
+    within(settings, "warm_up", 0, 1, include_low=True)
+    within(settings, "rate_decay", 0, 1, include_low=True, include_high=True)
+    within(settings, "bound", 0, math.inf, optional=True)
     within(settings, "encoder_density", 0, 1, include_high=True, optional=True)
     for name in ("learning_rate", "mask_lr_factor", "initial_noise", "temperature", "renyi_order"):
         within(settings, name, 0, math.inf)
-    for name in ("weight_decay", "reconstruction", "causal_weight", "sparsity_weight", "rest_weight"):
+    for name in ("weight_decay", "reconstruction", "causal_weight", *SUBGRAPH_WEIGHTS):
         within(settings, name, 0, math.inf, include_low=True)
     if settings["renyi_order"] == 1:
         raise ValueError(f"renyi_order must be positive and different from 1, got {settings['renyi_order']}.")

@@ -31,7 +31,8 @@ class CIGNNSettings(Mapping[str, Any]):
 
     A setting that is not given has the value of the preset that `CIGNNClassifier` uses. Each entry below
     gives the default of the preset "motif" and, in parentheses, those of "connectome" and "paper" where they
-    differ. The object is a mapping of the settings that are given.
+    differ; `CIGNNSettings.preset` shows those of any preset. The object is a mapping of the settings that are
+    given.
 
     The encoder computes latent variables α ("causal") and β (the rest) for every node. From α comes the
     probability of every edge, the mask. The base classifier reads the subgraph, that is the graph weighted by
@@ -59,6 +60,9 @@ class CIGNNSettings(Mapping[str, Any]):
     mask_from : {"latents", "nodes"}, default="latents" (connectome: "nodes")
         What the mask is made of: "latents", the latent variables α of each graph; "nodes", the learned
         vectors of the nodes alone, so that all graphs share one mask; without `node_vectors` "latents".
+    mask_by : {"products", "pairs"}, default="products"
+        How the variables α of two nodes give the probability of their edge: "products", by their inner
+        product; "pairs", by a multilayer perceptron on both.
     node_vectors : bool, default=False (connectome: True)
         Whether to add a learned vector for each node to its latent variables; for aligned graphs.
     separate_products : bool, default=True (paper: False)
@@ -72,14 +76,33 @@ class CIGNNSettings(Mapping[str, Any]):
     keep : float, default=0.1 (connectome: 0.2, paper: 0.5)
         Share r of edges that the subgraph may keep without a price.
     keep_anneal : float, default=0.6 (connectome: 0.0)
-        Share of the classification stage during which r falls from 0.9 to `keep`.
+        Share of the classification stage during which r falls from `keep_start` to `keep`.
+    keep_start : float, default=0.9
+        Share r at the beginning of the classification stage, where it falls to `keep`.
     sparsity_weight : float, default=0.3 (connectome: 1.0, paper: 1.0)
         Weight of the price in the loss; not used by a soft mask.
-    pricing : {"explained", "fixed"}, default="explained" (connectome: "fixed")
-        "explained" raises the price as the subgraphs predict the labels better; "fixed" applies it in full
-        from the start.
+    pricing : {"explained", "relative", "fixed"}, default="explained" (connectome: "fixed")
+        "explained" raises the price as the subgraphs predict the labels better; "relative" compares this with
+        how well whole graphs predict them in the warm-up; "fixed" applies the price in full from the start.
+    logit_weight : float, default=0.0
+        Weight of the loss term that holds the logits of edges between -3 and 3, beyond which nothing moves
+        them any more.
     rest_weight : float, default=1.0 (connectome: 0.0, paper: 0.0)
         Weight of the loss term that asks that the edges left out do not predict the class.
+    cut_weight : float, default=0.0
+        Weight of the loss terms that ask that a graph cut to its heaviest edges keeps its class, and these
+        edges their weights. With it the best epoch is chosen by the accuracy on cut graphs too.
+    warm_up : float, default=0.0
+        Share of the epochs in which the base classifier is trained alone, on whole graphs, before there is a
+        mask.
+    node_weights : bool, default=False
+        Whether a node counts for the base classifier by the largest weight of its edges, so that nothing
+        outside the subgraph reaches it.
+    constant : bool, default=False
+        Whether every node gets a constant feature beside its own, so that degrees can be read.
+    bound : float or None, default=None
+        Largest value of an activation in the layers, in standard deviations of the training nodes; None is no
+        bound. With one, graphs larger than those of the training are read as these were.
     classifier : {"gcn", "gin", "gat"}, default="gin"
         Kind of layers of the base classifier; not used if the readout is "edges".
     classifier_hidden : sequence of int, default=(64, 64, 64) (paper: (128, 128, 128))
@@ -112,12 +135,14 @@ class CIGNNSettings(Mapping[str, Any]):
         Order of the Rényi entropies; positive and not 1.
     learning_rate : float, default=0.001 (connectome: 0.0003)
         Learning rate of Adam.
+    rate_decay : float, default=0.0
+        Share of the classification stage, at its end, in which the learning rate falls to a twentieth.
     mask_lr_factor : float, default=1.0 (connectome: 30.0)
         Factor by which the learning rate of the mask and of the node vectors is larger.
     weight_decay : float, default=0.0 (paper: 0.0005)
         Weight decay of Adam.
-    batch_size : int, default=32
-        Number of graphs in a gradient step.
+    batch_size : int or "auto", default=32
+        Number of graphs in a gradient step. "auto" is a seventieth of the graphs, from 32 to 128.
     ema_decay : float, default=0.99 (paper: 0.0)
         Decay per step of the exponential moving average of the network's weights. The average is validated
         and kept; 0 turns averaging off.
@@ -153,15 +178,23 @@ class CIGNNSettings(Mapping[str, Any]):
     initial_noise: float = UNSET
     causal_noise: bool = UNSET
     mask_from: str = UNSET
+    mask_by: str = UNSET
     node_vectors: bool = UNSET
     separate_products: bool = UNSET
     mask: str = UNSET
     temperature: float = UNSET
     keep: float = UNSET
     keep_anneal: float = UNSET
+    keep_start: float = UNSET
     sparsity_weight: float = UNSET
     pricing: str = UNSET
+    logit_weight: float = UNSET
     rest_weight: float = UNSET
+    cut_weight: float = UNSET
+    warm_up: float = UNSET
+    node_weights: bool = UNSET
+    constant: bool = UNSET
+    bound: float | None = UNSET
     classifier: str = UNSET
     classifier_hidden: Sequence[int] = UNSET
     readout: str = UNSET
@@ -176,9 +209,10 @@ class CIGNNSettings(Mapping[str, Any]):
     independence: bool = UNSET
     renyi_order: float = UNSET
     learning_rate: float = UNSET
+    rate_decay: float = UNSET
     mask_lr_factor: float = UNSET
     weight_decay: float = UNSET
-    batch_size: int = UNSET
+    batch_size: int | str = UNSET
     ema_decay: float = UNSET
     choose_by: str = UNSET
     patience: int | None = UNSET
@@ -189,7 +223,7 @@ class CIGNNSettings(Mapping[str, Any]):
 
         Parameters
         ----------
-        name : {"motif", "connectome", "paper"}
+        name : {"motif", "connectome", "paper", "subgraph"}
             Name of the preset.
         **values : settings
             Settings that replace those of the preset.
@@ -288,15 +322,23 @@ _MOTIF = CIGNNSettings(
     initial_noise=1.0,
     causal_noise=True,
     mask_from="latents",
+    mask_by="products",
     node_vectors=False,
     separate_products=True,
     mask="stochastic",
     temperature=1.0,
     keep=0.1,
     keep_anneal=0.6,
+    keep_start=0.9,
     sparsity_weight=0.3,
     pricing="explained",
+    logit_weight=0.0,
     rest_weight=1.0,
+    cut_weight=0.0,
+    warm_up=0.0,
+    node_weights=False,
+    constant=False,
+    bound=None,
     classifier="gin",
     classifier_hidden=(64, 64, 64),
     readout="sum",
@@ -311,6 +353,7 @@ _MOTIF = CIGNNSettings(
     independence=True,
     renyi_order=1.01,
     learning_rate=1e-3,
+    rate_decay=0.0,
     mask_lr_factor=1.0,
     weight_decay=0.0,
     batch_size=32,
@@ -359,11 +402,33 @@ PRESETS: dict[str, CIGNNSettings] = {
         weight_decay=5e-4,
         ema_decay=0.0,
     ),
+    "subgraph": _MOTIF.replace(
+        encoder_hidden=(32, 32, 32),
+        causal_noise=False,
+        mask_by="pairs",
+        keep=0.3,
+        keep_anneal=0.5,
+        keep_start=0.8,
+        sparsity_weight=1.0,
+        pricing="relative",
+        logit_weight=0.02,
+        cut_weight=0.25,
+        warm_up=0.25,
+        node_weights=True,
+        constant=True,
+        bound=3.0,
+        readout="max",
+        dropout=0.3,
+        learning_rate=3e-3,
+        rate_decay=0.5,
+        temperature=0.3,
+        batch_size="auto",
+    ),
 }
 """Settings of CI-GNN by the names of the presets."""
 # what "auto" means of these parameters of the estimator, by preset
-EPOCHS: dict[str, int | str] = {"motif": "auto", "connectome": 60, "paper": 450}
-N_ESTIMATORS = {"motif": 1, "connectome": 5, "paper": 1}
+EPOCHS: dict[str, int | str] = {"motif": "auto", "connectome": 60, "paper": 450, "subgraph": "auto"}
+N_ESTIMATORS = {"motif": 1, "connectome": 5, "paper": 1, "subgraph": 1}
 
 
 def as_settings(given: Mapping[str, Any] | None) -> CIGNNSettings:

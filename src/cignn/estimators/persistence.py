@@ -33,7 +33,7 @@ from cignn.explanations.pooling import Pool
 from cignn.graphs.edge_statistics import EdgeStatistics
 
 FORMAT = "cignn model"
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 PIPELINE = "model.skops"

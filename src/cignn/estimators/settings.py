@@ -18,6 +18,8 @@ ClassWeight = Mapping[Any, float] | str | None
 
 STEPS = 3000  # gradient steps that epochs="auto" makes room for, within the bounds below
 MIN_EPOCHS, MAX_EPOCHS = 60, 200
+EPOCH_STEPS = 70  # gradient steps in an epoch that batch_size="auto" aims at, within the bounds below
+MIN_BATCH, MAX_BATCH = 32, 128
 AUTO_DENSITY = 0.1  # of aligned graphs, which are often complete
 
 # parameters that say how fit runs, not what is fitted
@@ -107,6 +109,11 @@ def auto_epochs(n_graphs: int, batch_size: int) -> int:
     """Epochs that make about `STEPS` gradient steps, within bounds."""
     steps = -(-n_graphs // batch_size)
     return min(max(MIN_EPOCHS, -(-STEPS // steps)), MAX_EPOCHS)
+
+
+def auto_batch_size(n_graphs: int) -> int:
+    """Graphs in a step: about `EPOCH_STEPS` steps in an epoch, within bounds."""
+    return min(max(MIN_BATCH, n_graphs // EPOCH_STEPS), MAX_BATCH)
 
 
 def class_weights(class_weight: ClassWeight, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -59,6 +59,11 @@ class Stage:
         Epochs without a better one after which training ends.
     price : callable or None, default=None
         ``price(output, batch)`` is what each of a batch of validation graphs costs beyond its cross-entropy.
+    cut : callable or None, default=None
+        ``cut(output)`` is 1 for the edges of validation graphs that are kept when these are cut to their
+        subgraphs, 0 for others. The epoch is then chosen by the accuracy on graphs and on cut graphs.
+    rate : callable
+        ``rate(epoch)`` is what the learning rate is multiplied by in an epoch of the stage, counted from 0.
     begin : callable
         Called before the first epoch.
     fast : sequence of Parameter
@@ -82,6 +87,8 @@ class Stage:
     choose_by: str = "accuracy"
     patience: int | None = None
     price: Callable[[Any, GraphBatch], Tensor] | None = None
+    cut: Callable[[Any], Tensor] | None = None
+    rate: Callable[[int], float] = lambda epoch: 1.0
     begin: Callable[[], None] = lambda: None
     fast: Sequence[nn.Parameter] = ()
     fast_rate: float = 1.0
@@ -214,12 +221,15 @@ def keep_better(
 
     Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together; by
     "loss", the latter alone: where signal is weak the accuracy of a few validation graphs is mostly luck.
-    An epoch whose cost is no number is never kept.
+    Where graphs are also cut to their subgraphs, the accuracy on these counts as much: a mask that is read
+    beside the graph, but is no part of it that tells the class, is not kept. An epoch whose cost is no number
+    is never kept either.
     """
     cost = _cost(scores)
     if stage.choose_from is None or epoch < stage.choose_from or not np.isfinite(cost):
         return
-    score = (scores["accuracy"] if stage.choose_by == "accuracy" else 0.0, -cost)
+    accuracy = scores["accuracy"] + scores.get("cut_accuracy", 0.0)
+    score = (accuracy if stage.choose_by == "accuracy" else 0.0, -cost)
     if state.best_score and score < state.best_score:
         return
     # all or nothing, also when Ctrl-C comes while the weights are copied

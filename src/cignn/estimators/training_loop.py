@@ -206,6 +206,8 @@ class TrainingLoop:
         for name in self.numbers:
             now = [stage.numbers(epoch)[name] for stage in self.stages]
             self.numbers[name].copy_(torch.tensor(now))
+        rates = [one.learning_rate * stage.rate(epoch) for one, stage in zip(self.members, self.stages, strict=True)]
+        self.rates["learning_rate"].copy_(torch.tensor(rates))
         for total in self.sums.values():
             total.zero_()
         lengths = [0 if done else len(plan) for done, plan in zip(self.done, plans, strict=True)]
@@ -310,10 +312,12 @@ class TrainingLoop:
     def _evaluate(self) -> list[dict[str, float]]:
         """Accuracy, cross-entropy and price of every network on its validation graphs, without noise.
 
-        Accuracy and cross-entropy are means over graphs that count by the weight of their class.
+        Accuracy and cross-entropy are means over graphs that count by the weight of their class. Where the
+        stage cuts graphs, there is the accuracy on cut graphs too.
         """
         self.network.eval()
-        price = self.stage.price
+        price, cut = self.stage.price, self.stage.cut
+        names = ("accuracy", "loss", "price", "cut_accuracy")[: 3 if cut is None else 4]
         data = [one.validation for one in self.members]
         orders = [np.argsort(-one.sizes, kind="stable") for one in data]
         most = max(len(order) for order in orders)
@@ -331,18 +335,21 @@ class TrainingLoop:
             right = (out.logits.argmax(1) == y).float()
             loss = F.cross_entropy(out.logits, y, reduction="none")
             cost = torch.zeros_like(loss) if price is None else price(out, batch)
-            values = torch.stack([right * count[1], loss * count[1], cost * count[0]])
-            return torch.where(torch.stack([count[1], count[1], count[0]]) > 0, values, 0.0).double().sum(1)
+            scores = [(right, count[1]), (loss, count[1]), (cost, count[0])]
+            if cut is not None:
+                left = self.network(batch, cut(out)).logits
+                scores.append(((left.argmax(1) == y).float(), count[1]))
+            return torch.stack([torch.where(n > 0, v * n, 0.0).double().sum() for v, n in scores])
 
         weights = torch.from_numpy(counts.swapaxes(0, 1).copy()).to(self.device)
-        sums = torch.zeros(len(data), 3, dtype=torch.float64, device=self.device)
+        sums = torch.zeros(len(data), len(names), dtype=torch.float64, device=self.device)
         read = self.batches(data, [list(filled[:, part]) for part in cuts])
         for batch, part in zip(read, cuts, strict=True):
             tensors = batch.tensors(self.feed)
             sums += self.stack.apply(score, tensors, batch.y, weights[:, :, part], average=True)
         by_class, graphs = counts[1].sum(1), counts[0].sum(1)
-        found = sums.cpu().numpy() / np.stack([by_class, by_class, graphs], 1)
-        return [dict(zip(("accuracy", "loss", "price"), row, strict=True)) for row in found.tolist()]
+        found = sums.cpu().numpy() / np.stack([by_class, by_class, graphs, by_class], 1)[:, : len(names)]
+        return [dict(zip(names, row, strict=True)) for row in found.tolist()]
 
     # --------------------------------------------------------------- bookkeeping
 

@@ -228,8 +228,10 @@ def plain_labels(y: np.ndarray) -> np.ndarray:
 
 # node pairs in a batch of graphs of different sizes: bounds the time and memory of the largest
 MAX_CELLS = 2**21
-# standard deviation of the noise on log size by which graphs are sorted into batches
-SIZE_BLUR = 0.25
+# standard deviation of the noise on log size by which graphs are sorted into batches: only graphs of very
+# different sizes are kept apart. Where size goes with the class, batches of one size would be batches of one
+# class, and their statistics would tell it
+SIZE_BLUR = 1.0
 
 
 class StoredGraphs:

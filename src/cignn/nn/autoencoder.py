@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from cignn.nn.layers import LAYERS, apply_layers, mean_readout, strongest_edges, zero_padding
+from cignn.nn.layers import (
+    GCNLayer,
+    apply_layers,
+    bounded_relu,
+    make_layers,
+    mean_readout,
+    strongest_edges,
+    zero_padding,
+)
 from cignn.nn.noise import Noise, normal
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "sigmoid": torch.sigmoid}
@@ -96,6 +104,8 @@ class GraphEncoder(nn.Module):
         About the standard deviation of the latents before training.
     n_drawn : int or None, default=None
         How many of the latents, the last ones, are drawn at random; None draws all.
+    bound : float, default=inf
+        Largest value of an activation "relu", see `GINLayer`.
 
     References
     ----------
@@ -122,16 +132,19 @@ class GraphEncoder(nn.Module):
         n_nodes: int | None = None,
         initial_noise: float = 1.0,
         n_drawn: int | None = None,
+        bound: float = math.inf,
     ) -> None:
         super().__init__()
         sizes = [n_features, *hidden]
-        self.layers = nn.ModuleList(LAYERS[layer](a, b) for a, b in pairwise(sizes))
+        self.layers = make_layers(layer, sizes, bound)
         self.heads_convolve = layer == "gcn"
-        head = LAYERS["gcn"] if self.heads_convolve else nn.Linear
+        head = GCNLayer if self.heads_convolve else nn.Linear
         self.mean = head(sizes[-1], n_latent)
         self.log_std = head(sizes[-1], n_latent if n_drawn is None else n_drawn)
         self.noise_offset = math.log(initial_noise)
-        self.activation = ACTIVATIONS[activation]
+        self.activation = (
+            partial(bounded_relu, bound=bound) if activation == "relu" else ACTIVATIONS[activation]
+        )
         self.density = density
         self.node_vectors = None if n_nodes is None else nn.Parameter(torch.randn(n_nodes, n_latent))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,23 +15,37 @@ from cignn.graphs import GraphBatch
 from cignn.information import causal_terms, gaussian_gram, hsic, label_gram
 from cignn.nn.autoencoder import FeatureDecoder, GraphEncoder, InnerProduct, Latent
 from cignn.nn.classifiers import EdgeNetwork, GraphNetwork, SubgraphClassifier
-from cignn.nn.layers import mean_readout, zero_padding
+from cignn.nn.layers import edge_positions, mean_readout, zero_padding
 from cignn.nn.model import Losses, Path, SingleModel
 from cignn.nn.noise import Noise
-from cignn.nn.subgraph import EdgeMeans, sample_edges
+from cignn.nn.subgraph import (
+    EdgeMeans,
+    EdgeScorer,
+    edge_matrices,
+    heaviest_edges,
+    sample_edges,
+)
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
 MASK_SOURCES = ("latents", "nodes")
-PRICES = ("explained", "fixed")
+PRICES = ("explained", "relative", "fixed")
+MASK_FORMS = ("pairs", "products")
+SOME = 4  # every fourth graph is reconstructed, read without its subgraph, and cut to its heaviest edges
+LOGIT_LIMIT = 3.0  # beyond it logits are held back: where p (1 − p) vanishes no price moves an edge any more
 # share of the edge price due before anything is explained, without which logits run away at once, and the
 # share of edges that is free of this part
 PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.5
 # explained shares of the label's entropy between which price and rest grow from nothing to all: what an easy
 # shortcut explains stays below, and a network is not held to the first thing it finds
 EXPLAINED_FROM, EXPLAINED_FULL = 0.7, 0.9
-REST_STRIDE = 4  # of every fourth graph the classifier also sees what its subgraph leaves
-VAE_STRIDE = 4  # every fourth graph is reconstructed beside the classification
+# the same of the price "relative", in shares of what whole graphs explain; a small part is always due
+RELATIVE_FROM, RELATIVE_FLOOR = 0.6, 0.05
+WHOLE_RATE, LEAST_WHOLE = 0.05, 0.05  # how fast the warm-up's explained share is averaged, and its least value
+# drawn edges are nearly whole or gone at temperatures below 1; without draws those of p < 1/2 are read as gone,
+# by a sigmoid of this share of the temperature
+READ_TEMPERATURE = 1 / 3
+START = 1.4  # logit of every edge before training, p = 0.8
 
 
 class CIGNNOutput(NamedTuple):
@@ -70,11 +85,14 @@ class CIGNNOutput(NamedTuple):
 
 
 class _Mask(NamedTuple):
-    """A causal subgraph; values and prob : logits and weights of edges as the classifier reads them."""
+    """A causal subgraph; values : logits of edges; prob : their weights, which say where the model looks;
+    read : the weights the classifier reads, all three in its form.
+    """
 
     edge_logits: Tensor
     values: Tensor
     prob: Tensor
+    read: Tensor
     alpha: Tensor | None
     beta: Tensor | None
     latent: Latent | None
@@ -129,8 +147,20 @@ class CIGNN(SingleModel):
         "stochastic" draws the edges while training, "soft" weights them by their probability throughout.
     temperature : float, default=1.0
         Temperature of the draws.
+    mask_by : str, default="products"
+        How the vectors of two nodes give the logit of their edge: "products", by their inner product, or
+        "pairs", by an MLP on both.
+    node_weights : bool, default=False
+        Whether a node counts for the classifier by the largest weight of its edges, so that nothing outside
+        the subgraph reaches it; without it nodes count whether their edges are kept or not.
+    bound : float, default=inf
+        Largest value of an activation of the layers, see `GINLayer`.
+    constant : bool, default=False
+        Whether every node gets a constant feature beside its own, so that degrees can be read.
     rest : bool, default=False
         Whether the edges left out have to say nothing about the class.
+    cut : bool, default=False
+        Whether a graph cut to its heaviest edges has to keep its class and the weights of these edges.
     causal_effect : str or None, default="cmi"
         Estimate of the causal effect: I(α; Y | β) ("cmi"), I(α; Ŷ | β) ("cmi_prediction"), I(α; Y) ("mi") or
         none.
@@ -139,7 +169,8 @@ class CIGNN(SingleModel):
     renyi_order : float, default=1.01
         Order of the Rényi entropies.
     pricing : str, default="explained"
-        Whether the price of edges waits until the labels are explained ("explained") or not ("fixed").
+        Whether the price of edges grows with the share of the labels' entropy that is explained ("explained")
+        or not ("fixed").
     n_nodes : int or None, default=None
         Number of nodes of aligned graphs.
     node_vectors : bool, default=False
@@ -188,7 +219,12 @@ class CIGNN(SingleModel):
         separate_products: bool = True,
         mask: str = "stochastic",
         temperature: float = 1.0,
+        mask_by: str = "products",
+        node_weights: bool = False,
+        bound: float = math.inf,
+        constant: bool = False,
         rest: bool = False,
+        cut: bool = False,
         causal_effect: str | None = "cmi",
         independence: bool = True,
         renyi_order: float = 1.01,
@@ -201,16 +237,23 @@ class CIGNN(SingleModel):
     ) -> None:
         super().__init__(n_features, n_classes)
         n_latent = n_causal + n_noncausal
+        self.constant = constant
+        n_features += constant
         self.n_causal = n_causal
         self.n_noncausal = n_noncausal
         self.mask = mask
         self.mask_from = mask_from
         self.temperature = temperature
+        self.mask_by = mask_by
+        self.node_weights = node_weights
         self.rest = rest
+        self.cut = cut
         self.causal_effect = causal_effect
         self.independence = independence
         self.renyi_order = renyi_order
         self.pricing = pricing
+        # share of the labels' entropy that whole graphs explain, found by the warm-up
+        self.register_buffer("whole_share", torch.ones(()))
         self.noisy = True
         self.encoder = GraphEncoder(
             n_features,
@@ -222,6 +265,7 @@ class CIGNN(SingleModel):
             n_nodes if node_vectors else None,
             initial_noise,
             None if causal_noise else n_noncausal,
+            bound,
         )
         self.decoders = nn.ModuleDict(
             {
@@ -229,7 +273,11 @@ class CIGNN(SingleModel):
                 "adjacency": InnerProduct(n_latent, separate_products, learned=separate_products),
             }
         )
-        self.subgraph = InnerProduct(n_causal, separate_products)
+        self.subgraph: InnerProduct | EdgeScorer
+        if mask_by == "pairs":
+            self.subgraph = EdgeScorer(n_causal, start=START)
+        else:
+            self.subgraph = InnerProduct(n_causal, separate_products)
         if node_vectors:
             self._part_nodes()
         self.classifier: SubgraphClassifier
@@ -238,7 +286,7 @@ class CIGNN(SingleModel):
             self.classifier = EdgeNetwork(n_nodes, n_classes, head_hidden, dropout, n_pooled)
         else:
             self.classifier = GraphNetwork(
-                n_features, n_classes, classifier, classifier_hidden, head_hidden, readout, dropout
+                n_features, n_classes, classifier, classifier_hidden, head_hidden, readout, dropout, bound
             )
 
     @torch.no_grad()
@@ -255,7 +303,7 @@ class CIGNN(SingleModel):
         vectors[:, :n_causal] = orthogonal * max(n_nodes, n_causal) ** 0.5
         for parameter in self.encoder.mean.parameters():
             parameter.zero_()
-        if self.subgraph.projection is not None:
+        if isinstance(self.subgraph, InnerProduct) and self.subgraph.projection is not None:
             nn.init.orthogonal_(self.subgraph.projection.weight, 3**-0.5)  # as long as nn.Linear's rows
 
     # ----------------------------------------------------------------- passes
@@ -293,6 +341,43 @@ class CIGNN(SingleModel):
             return self.encoder.hidden(x, batch.adj * edge_weights, mask)
         return self.encoder.hidden(x, batch.adj, mask, batch.strongest, self.sums(batch))
 
+    def features(self, batch: GraphBatch) -> Tensor:
+        """Return the scaled node features, see `SingleModel.features`, and the constant.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+
+        Returns
+        -------
+        Tensor of shape (b, n, n_features) or (b, n, n_features + 1)
+            Features, 0 at padded nodes.
+        """
+        x = super().features(batch)
+        return torch.cat([x, batch.mask.unsqueeze(-1).to(x.dtype)], -1) if self.constant else x
+
+    def sums(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor | None:
+        """Return the sums of neighbours' features, see `SingleModel.sums`, with those of the constant.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            The graphs.
+        edge_weights : Tensor of shape (b, n, n), default=None
+            See `GraphModel.read`.
+
+        Returns
+        -------
+        Tensor of shape (b, n, n_features) or (b, n, n_features + 1), or None
+            Scaled as `features` are.
+        """
+        sums = super().sums(batch, edge_weights)
+        if sums is None or not self.constant:
+            return sums
+        adj = batch.adj if batch.strongest is None else batch.strongest
+        return torch.cat([sums, adj.sum(-1, keepdim=True)], -1)
+
     def _reader(self) -> tuple[float | None, nn.ModuleList]:
         return self.encoder.density, self.encoder.layers
 
@@ -311,10 +396,12 @@ class CIGNN(SingleModel):
             are enough.
         """
         batch = super().prepare(batch)
-        if batch.sums is not None and len(self.encoder.layers) == 1:
+        if batch.sums is not None and len(self.encoder.layers) == 1 and not self.constant:
             batch = replace(batch, strongest=None)
         if isinstance(self.classifier, EdgeNetwork):
             batch = replace(batch, pairs=self.classifier.edge_values(batch.adj))
+        if self.mask_by == "pairs":
+            batch = replace(batch, edge_list=edge_positions(batch.adj))
         return batch
 
     def forward(
@@ -357,32 +444,47 @@ class CIGNN(SingleModel):
         classifier = self.classifier
         if not isinstance(classifier, EdgeNetwork):
             return super().path(batch)
-        whole = classifier.evidence(batch) * self._mask(batch, None, None).prob
+        whole = classifier.evidence(batch) * self._mask(batch, None, None).read
         return Path(whole, classifier.project, classifier.decide, classifier.edge_matrix)
 
     def _read(self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None) -> _Pass:
         """Classify a batch through its causal subgraph."""
         mask = self._mask(batch, edge_weights, noise)
-        return _Pass(mask, *self._classify(batch, mask.prob, noise))
+        return _Pass(mask, *self._classify(batch, mask.read, noise))
 
-    def _mask(self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None) -> _Mask:
-        """Find the causal subgraph of every graph."""
+    def _mask(
+        self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None, sample: bool | None = None
+    ) -> _Mask:
+        """Find the causal subgraph of every graph; sample : whether to draw it, by default while training."""
+        sample = self.training if sample is None else sample
         if edge_weights is not None and not self.classifier.directed:
             edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2
         latent, alpha, beta = None, None, None
         if self.mask_from == "latents":
             latent, z = self.encode(batch, edge_weights, noise)
             alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)
-        edge_logits = self.subgraph(self._mask_vectors(alpha))  # eq. (14) before its sigmoid
+        edge_logits = self._edge_logits(self._mask_vectors(alpha), batch)
 
         values = self.classifier.edge_values(edge_logits)
-        if self.training and self.mask == "stochastic":
-            prob = sample_edges(values.expand(len(batch), *values.shape[1:]), self.temperature, noise)
+        drawn = values.expand(len(batch), *values.shape[1:])
+        if sample and self.mask == "stochastic":
+            prob = read = sample_edges(drawn, self.temperature, noise)
         else:
-            prob = torch.sigmoid(values).expand(len(batch), *values.shape[1:])
+            prob = read = torch.sigmoid(drawn)
+            if self.mask == "stochastic" and self.temperature < 1:
+                read = torch.sigmoid(drawn / (READ_TEMPERATURE * self.temperature))
         if edge_weights is not None:
-            prob = prob * self.classifier.edge_values(edge_weights)
-        return _Mask(edge_logits.expand(len(batch), -1, -1), values, prob, alpha, beta, latent)
+            given = self.classifier.edge_values(edge_weights)
+            prob, read = prob * given, read * given
+        return _Mask(edge_logits.expand(len(batch), -1, -1), values, prob, read, alpha, beta, latent)
+
+    def _edge_logits(self, vectors: Tensor, batch: GraphBatch) -> Tensor:
+        """Logits of edges by the vectors of their nodes, equation (14) before its sigmoid: (b or 1, n, n)."""
+        if self.mask_by == "products":
+            return self.subgraph(vectors)
+        edges = edge_positions(batch.adj) if batch.edge_list is None else batch.edge_list
+        vectors = vectors.expand(len(batch), -1, -1)
+        return edge_matrices(self.subgraph(vectors, edges) * (edges > 0), edges, batch.adj)
 
     def _mask_vectors(self, alpha: Tensor | None) -> Tensor:
         """Vectors of nodes that the mask is made of: those of each graph, or (1, n, K), the same for all."""
@@ -391,7 +493,9 @@ class CIGNN(SingleModel):
         assert self.encoder.node_vectors is not None
         return self.encoder.node_vectors[None, :, : self.n_causal]
 
-    def _classify(self, batch: GraphBatch, prob: Tensor, noise: Noise | None) -> tuple[Tensor, Tensor | None]:
+    def _classify(
+        self, batch: GraphBatch, prob: Tensor, noise: Noise | None, rest: bool | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Class logits of the subgraphs and, while training, of what they leave of some graphs.
 
         prob : edge weights in the form the classifier reads. Both go through the classifier together, so that
@@ -399,18 +503,18 @@ class CIGNN(SingleModel):
         """
         x = self.features(batch) if isinstance(self.classifier, GraphNetwork) else batch.x
         whole, mask = self.classifier.evidence(batch), batch.padding
-        subgraph = whole * prob
-        if not (self.training and self.rest):
-            return self.classifier(x, subgraph, mask, noise), None
-        some = slice(None, None, REST_STRIDE)
-        rest = whole[some] - subgraph[some]
-        logits = self.classifier(
-            torch.cat([x, x[some]]),
-            torch.cat([subgraph, rest]),
-            None if mask is None else torch.cat([mask, mask[some]]),
-            noise,
-        )
-        return logits[: len(batch)], logits[len(batch) :]
+        rest = self.training and self.rest if rest is None else rest
+        if rest:
+            some = slice(None, None, SOME)
+            x, whole, prob = (
+                torch.cat(pair) for pair in ((x, x[some]), (whole, whole[some]), (prob, 1 - prob[some]))
+            )
+            mask = None if mask is None else torch.cat([mask, mask[some]])
+        if self.node_weights:
+            weights = self.classifier.node_weights(prob * (whole != 0))
+            mask = mask if weights is None else weights
+        logits = self.classifier(x, whole * prob, mask, noise)
+        return logits[: len(batch)], logits[len(batch) :] if len(logits) > len(batch) else None
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Return the mean causal latents of the nodes.
@@ -452,6 +556,32 @@ class CIGNN(SingleModel):
         logits = self(batch, noise=noise).logits if self.causal_effect == "cmi_prediction" else None
         return losses | self.causal_losses(_node_mean(latent.mean, batch), logits, batch)
 
+    def warm_up_losses(self, batch: GraphBatch, noise: Noise | None = None) -> Losses:
+        """Return the loss of the classifier before there is a mask: it reads the whole graphs.
+
+        A mask that begins beside a classifier that knows nothing serves the first thing it finds, often the
+        part of the graph that merely goes along with the class.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            Graphs with labels.
+        noise : Noise, default=None
+            Source of random numbers; None is torch's own.
+
+        Returns
+        -------
+        dict of str to Tensor
+            "classification".
+        """
+        prob = self.classifier.presence(batch)
+        logits, _ = self._classify(batch, prob, noise, rest=False)
+        loss = self.cross_entropy(logits, batch)
+        with torch.no_grad():
+            share = (1 - loss / self.label_entropy).clamp(LEAST_WHOLE, 1)
+            self.whole_share.mul_(1 - WHOLE_RATE).add_(WHOLE_RATE * share)
+        return {"classification": loss}
+
     def classification_losses(
         self,
         batch: GraphBatch,
@@ -459,12 +589,12 @@ class CIGNN(SingleModel):
         generative: bool = False,
         noise: Noise | None = None,
     ) -> Losses:
-        """Return the terms of L2, equation (16) of the paper, and the price of the subgraph beside them.
+        """Return the terms of L2, equation (16) of the paper, and those of the subgraph beside them.
 
         With ``rest`` the edges left out must tell nothing of the class: each class then needs evidence of its
-        own in its subgraphs, and what merely goes along with a class does not count. Price and rest wait
-        until the batch's predictions explain most of the label's entropy (``pricing="fixed"`` asks the full
-        price at once): a network is hardly asked to save edges it has not yet learnt to use.
+        own in its subgraphs, and what merely goes along with a class does not count. With ``cut`` a graph cut
+        to its heaviest edges, few or many, has to keep its class, and these edges their weights. These terms
+        and the price count as far as the labels are explained.
 
         Parameters
         ----------
@@ -481,13 +611,16 @@ class CIGNN(SingleModel):
         Returns
         -------
         dict of str to Tensor
-            "classification", those of `causal_losses` and, where asked for, "rest", "edges" and those of
-            `reconstruction_losses`.
+            "classification", those of `causal_losses` and, where asked for, "rest", "edges", "logits", "cut",
+            "consistency" and those of `reconstruction_losses`.
         """
         out = self._read(batch, None, noise)
         losses = {"classification": self.cross_entropy(out.logits, batch)}
         share = 1 - losses["classification"].detach() / self.label_entropy
-        explained = ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
+        first = EXPLAINED_FROM
+        if self.pricing == "relative":
+            share, first = share / self.whole_share, RELATIVE_FROM
+        explained = ((share - first) / (EXPLAINED_FULL - first)).clamp(0, 1)
         if out.rest_logits is not None:
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
@@ -495,16 +628,26 @@ class CIGNN(SingleModel):
             present = self.classifier.presence(batch)
             if len(out.mask.values) < len(present):  # one mask for all: it counts by how many have an edge
                 present = present.sum(0, keepdim=True)
-            edges = EdgeMeans.of(out.mask.values.flatten(), present.flatten())
+            present = present.flatten()
+            edges = EdgeMeans.of(out.mask.values.flatten(), present)
             losses["edges"] = edges.information(keep)
             if self.pricing == "explained":
                 floor = edges.information(
                     torch.as_tensor(keep, device=edges.prob.device).clamp(min=FLOOR_KEEP)
                 )
                 losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
+            elif self.pricing == "relative":
+                losses["edges"] = (RELATIVE_FLOOR + (1 - RELATIVE_FLOOR) * explained) * losses["edges"]
+            beyond = torch.relu(out.mask.values.flatten().abs() - LOGIT_LIMIT).square()
+            losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
+        if self.cut:
+            losses |= {
+                name: explained * value
+                for name, value in self._cut_losses(batch, out.mask.values, noise).items()
+            }
         if out.mask.latent is None and not (generative or self.independence or self.causal_effect):
             return losses  # nothing reads the latents
-        some = slice(None, None, VAE_STRIDE)
+        some = slice(None, None, SOME)
         if out.mask.latent is not None:
             assert out.mask.alpha is not None and out.mask.beta is not None
             latent = Latent(*(part[some] for part in out.mask.latent))
@@ -521,6 +664,24 @@ class CIGNN(SingleModel):
             z = torch.cat([z[..., : self.n_causal].detach(), z[..., self.n_causal :]], -1)
             losses |= self.reconstruction_losses(beta, z, batch.part(some))
         return losses | self.causal_losses(pooled, out.logits, batch)
+
+    def _cut_losses(self, batch: GraphBatch, values: Tensor, noise: Noise | None) -> Losses:
+        """Classify graphs cut to their heaviest edges, as graphs of their own; values : logits of all graphs.
+
+        Nothing of it moves the mask of the whole graph or the batch statistics.
+        """
+        some = slice(SOME // 2, None, SOME)
+        batch, values = batch.part(some), values.detach()[some]
+        weights = self.classifier.edge_matrix(torch.sigmoid(values)) * batch.edges
+        kept = heaviest_edges(weights, batch.edges, noise)
+        training = self.training
+        self.eval()
+        mask = self._mask(batch, kept, noise, sample=True)
+        logits, _ = self._classify(batch, mask.read, noise)
+        self.train(training)
+        again = torch.sigmoid(mask.edge_logits)
+        gap = ((again - weights).abs() * kept).sum() / kept.sum().clamp(min=1)
+        return {"cut": self.cross_entropy(logits, batch), "consistency": gap}
 
     def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
         """Return the terms of the GraphVAE, equation (5) of the paper, each a mean over graphs.

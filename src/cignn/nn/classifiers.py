@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
-from cignn.nn.layers import LAYERS, READOUTS, apply_layers
+from cignn.nn.layers import READOUTS, apply_layers, bounded_relu, make_layers, max_readout
 from cignn.nn.model import GraphOutput, Losses, SingleModel
 from cignn.nn.noise import Noise, dropout
 
@@ -145,21 +147,29 @@ class SubgraphClassifier(nn.Module, ABC):
     def presence(self, batch: GraphBatch) -> Tensor:
         """Return where there are edges, 1 or 0, in the form the classifier reads."""
 
+    def node_weights(self, prob: Tensor) -> Tensor | None:
+        """Return how far each node is in the subgraph, (b, n), where the classifier reads nodes.
+
+        prob : weights in [0, 1] of the edges, 0 where there is none, in the form of `edge_values`.
+        """
+        return None
+
     @abstractmethod
     def forward(
         self, x: Tensor, edges: Tensor, mask: Tensor | None = None, noise: Noise | None = None
     ) -> Tensor:
         """Return class logits (b, n_classes).
 
-        x : (b, n, d), node features; edges : masked evidence; mask : (b, n), True for real nodes, None when
-        all are; noise : source of dropout, None is torch's own.
+        x : (b, n, d), node features; edges : masked evidence; mask : (b, n), weights of nodes or True for
+        real ones, None when all are; noise : source of dropout, None is torch's own.
         """
 
 
 class GraphNetwork(SubgraphClassifier):
     """GNN layers, a readout and an MLP head, equations (1) and (2) of the paper.
 
-    The defaults are the paper's sizes, [128, 128, 128, 64, 32, classes]; the parameters are those of `GNN`.
+    The defaults are the paper's sizes, [128, 128, 128, 64, 32, classes]; the parameters are those of `GNN`,
+    and ``bound``, the largest value of an activation of the layers.
     """
 
     directed = True
@@ -173,10 +183,12 @@ class GraphNetwork(SubgraphClassifier):
         head: Sequence[int] = (64, 32),
         readout: str = "sum",
         dropout: float = 0.5,
+        bound: float = math.inf,
     ) -> None:
         super().__init__()
         sizes = [n_features, *hidden]
-        self.layers = nn.ModuleList(LAYERS[layer](a, b) for a, b in pairwise(sizes))
+        self.layers = make_layers(layer, sizes, bound)
+        self.activation = partial(bounded_relu, bound=bound)
         self.readout = READOUTS[readout]
         widths = [sizes[-1], *head, n_classes]
         self.head = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
@@ -198,13 +210,23 @@ class GraphNetwork(SubgraphClassifier):
         """Return 1 where there is an edge, 0 elsewhere: (b, n, n)."""
         return batch.edges
 
+    def node_weights(self, prob: Tensor) -> Tensor:
+        """Return the largest weight of the edges of each node: without a kept edge a node is outside."""
+        return prob.amax(-1)
+
     def embed(self, x: Tensor, adj: Tensor, mask: Tensor | None = None, sums: Tensor | None = None) -> Tensor:
         """Return the node embeddings of the last layer, (b, n, d), equation (1)."""
-        return apply_layers(self.layers, torch.relu, x, adj, mask, sums)
+        return apply_layers(self.layers, self.activation, x, adj, mask, sums)
 
     def pool(self, x: Tensor, adj: Tensor, mask: Tensor | None = None, sums: Tensor | None = None) -> Tensor:
-        """Return graph embeddings, (b, d), equation (2)."""
-        return self.readout(self.embed(x, adj, mask, sums), mask)
+        """Return graph embeddings, (b, d), equation (2); where nodes have weights, they count by these."""
+        if mask is None or mask.dtype == torch.bool:
+            return self.readout(self.embed(x, adj, mask, sums), mask)
+        weight = mask.unsqueeze(-1)
+        h = self.embed(x * weight, adj, mask) * weight
+        return (
+            h.amax(1) if self.readout is max_readout else self.readout(h, mask)
+        )  # ReLUs: absent nodes are 0
 
     def decide(self, h: Tensor, noise: Noise | None = None) -> Tensor:
         """Return the class logits (b, n_classes) of graph embeddings h : (b, d)."""

@@ -21,7 +21,7 @@ from cignn.nn.classifiers import GraphNetwork
 from cignn.nn.layers import edge_positions
 from cignn.nn.model import Losses, Path, SingleModel
 from cignn.nn.noise import Noise
-from cignn.nn.subgraph import EdgeScorer
+from cignn.nn.subgraph import EdgeScorer, edge_matrices
 
 TIE = 1e-5  # scores that differ by less are the same but for rounding: nodes of motifs are often alike
 
@@ -175,8 +175,8 @@ class DIR(SingleModel):
         scores = self._scores(batch, adj, edges, edge_weights)
         present = edges > 0
         chosen = top_edges(scores, present, self.ratio)
-        prob = _matrices(torch.sigmoid(scores) * present, edges, adj)
-        rationale = _matrices(chosen.to(scores.dtype), edges, adj)
+        prob = edge_matrices(torch.sigmoid(scores) * present, edges, adj)
+        rationale = edge_matrices(chosen.to(scores.dtype), edges, adj)
         kept, rest = adj * rationale * prob, adj * (1 - rationale) * (1 - prob)
         logits = self.classifier(x, kept, mask, noise)
         if not self.training:
@@ -208,7 +208,7 @@ class DIR(SingleModel):
         def read(weights: Tensor) -> Tensor:
             adj = self.adjacency(batch, weights)
             scores = self._scores(batch, adj, edges, weights)
-            prob = _matrices(torch.sigmoid(scores) * (edges > 0), edges, adj)
+            prob = edge_matrices(torch.sigmoid(scores) * (edges > 0), edges, adj)
             return self.classifier(self.features(batch), adj * rationale * prob, batch.padding)
 
         return Path.of_weights(batch, read)
@@ -278,9 +278,3 @@ def top_edges(scores: Tensor, present: Tensor, ratio: float) -> Tensor:
     highest = ranked.topk(math.ceil(ranked.shape[1] * ratio), dim=1).values  # quicker than to sort them all
     threshold = highest.gather(1, (count - 1).clamp(min=0)[:, None])
     return (ranked >= threshold - TIE) & present
-
-
-def _matrices(values: Tensor, edges: Tensor, like: Tensor) -> Tensor:
-    """Symmetric matrices (b, n, n) of the values (b, e) of edges at these positions, 0 elsewhere."""
-    upper = torch.zeros_like(like).flatten(1).scatter(1, edges, values).view_as(like)
-    return upper + upper.transpose(1, 2)

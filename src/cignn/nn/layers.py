@@ -1,12 +1,15 @@
 """Dense graph layers that take signed edge weights, and the readouts that pool nodes into a graph.
 
 Every layer maps x : (b, n, d_in), adj : (b, n, n), mask : (b, n) or None (no padding) to (b, n, d_out) with
-zeros at padded nodes, so that padding changes nothing.
+zeros at padded nodes, so that padding changes nothing. A mask may hold weights of nodes in [0, 1] instead of
+True and False: a node of weight 0 is padding, and batch statistics count the others by their weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +18,12 @@ from torch.nn import functional as F
 
 def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     """Set padded nodes of x : (b, n, d) to zero; mask : (b, n), None when there are none."""
-    return x if mask is None else x * mask.unsqueeze(-1).to(x.dtype)
+    return x if mask is None else x * (mask > 0).unsqueeze(-1).to(x.dtype)
+
+
+def bounded_relu(x: Tensor, bound: float = math.inf) -> Tensor:
+    """Return max(0, x), at most ``bound``."""
+    return torch.relu(x) if bound == math.inf else x.clamp(0, bound)
 
 
 class NodeNorm(nn.Module):
@@ -36,17 +44,18 @@ class NodeNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(width))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Normalise x : (b, n, d), 0 at padded nodes; mask : (b, n), True for real nodes or None."""
+        """Normalise x : (b, n, d), 0 at padded nodes; mask : (b, n), True or weights of real nodes."""
         if mask is None and len(x) * x.shape[1] == 1:  # torch refuses to train on a lone node
             mask = x.new_ones(1, 1, dtype=torch.bool)
         if mask is None or not self.training:
             known = (self.running_mean, self.running_var, self.weight, self.bias)
             normed = F.batch_norm(x.flatten(0, 1), *known, self.training, self.momentum, self.eps)
             return zero_padding(normed.view_as(x), mask)
-        count = mask.sum()
-        mean = x.sum((0, 1)) / count
+        weight = mask.to(x.dtype).unsqueeze(-1)
+        count = weight.sum().clamp(min=1e-6)  # a batch without any node of weight has nothing to normalise
+        mean = (x * weight).sum((0, 1)) / count
         centred = zero_padding(x - mean, mask)
-        var = centred.square().sum((0, 1)) / count
+        var = (centred.square() * weight).sum((0, 1)) / count
         with torch.no_grad():
             unbiased = var * count / (count - 1).clamp(min=1)
             for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
@@ -112,6 +121,9 @@ class GINLayer(nn.Module):
         Size of the input vectors.
     n_out : int
         Size of the output vectors.
+    bound : float, default=inf
+        Largest value after the first map's activation. Normalised values seldom exceed 3; in graphs larger
+        than those of the training, the hub of a wheel does, and its neighbours would drown in it.
 
     Examples
     --------
@@ -121,8 +133,9 @@ class GINLayer(nn.Module):
     torch.Size([2, 5, 8])
     """
 
-    def __init__(self, n_in: int, n_out: int) -> None:
+    def __init__(self, n_in: int, n_out: int, bound: float = math.inf) -> None:
         super().__init__()
+        self.bound = bound
         self.eps = nn.Parameter(torch.zeros(()))
         self.first = nn.Linear(n_in, n_out, bias=False)  # a bias would be gone after the norm
         self.norm = NodeNorm(n_out)
@@ -158,7 +171,7 @@ class GINLayer(nn.Module):
             h = (1 + self.eps) * h + adj @ h
         else:
             h = self.first((1 + self.eps) * x + adj @ x)
-        h = torch.relu(self.norm(zero_padding(h, mask), mask))
+        h = bounded_relu(self.norm(zero_padding(h, mask), mask), self.bound)
         return self.out_norm(zero_padding(self.second(h), mask), mask)
 
 
@@ -232,6 +245,12 @@ LAYERS: dict[str, Callable[[int, int], nn.Module]] = {"gcn": GCNLayer, "gat": GA
 """Kinds of GNN layers by their names."""
 
 
+def make_layers(kind: str, sizes: Sequence[int], bound: float = math.inf) -> nn.ModuleList:
+    """Make a layer between each two sizes; only those of kind "gin" have a bound of their own."""
+    own = {"bound": bound} if kind == "gin" else {}
+    return nn.ModuleList(LAYERS[kind](a, b, **own) for a, b in pairwise(sizes))
+
+
 def sum_readout(x: Tensor, mask: Tensor | None) -> Tensor:
     """Sum over nodes: (b, n, d) → (b, d)."""
     return x.sum(1)
@@ -239,12 +258,12 @@ def sum_readout(x: Tensor, mask: Tensor | None) -> Tensor:
 
 def mean_readout(x: Tensor, mask: Tensor | None) -> Tensor:
     """Mean over real nodes: (b, n, d) → (b, d)."""
-    return x.mean(1) if mask is None else x.sum(1) / mask.sum(1, keepdim=True)
+    return x.mean(1) if mask is None else x.sum(1) / mask.sum(1, keepdim=True).clamp(min=1e-6)
 
 
 def max_readout(x: Tensor, mask: Tensor | None) -> Tensor:
     """Maximum over real nodes: (b, n, d) → (b, d)."""
-    return (x if mask is None else x.masked_fill(~mask.unsqueeze(-1), -torch.inf)).amax(1)
+    return (x if mask is None else x.masked_fill(~(mask > 0).unsqueeze(-1), -torch.inf)).amax(1)
 
 
 READOUTS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {

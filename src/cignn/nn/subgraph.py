@@ -10,15 +10,20 @@ from torch.nn import functional as F
 
 from cignn.nn.noise import Noise, uniform
 
+LEAST_SHARE = 0.1  # of its edges that a cut graph keeps
+TIE_NOISE = 0.02  # weights that differ by less change places when a graph is cut
+
 
 class EdgeScorer(nn.Module):
     """Edge logits by an MLP on [h_i; h_j], averaged over both orders of the nodes."""
 
-    def __init__(self, n_in: int, hidden: int = 64) -> None:
+    def __init__(self, n_in: int, hidden: int = 64, start: float | None = None) -> None:
         super().__init__()
         self.source = nn.Linear(n_in, hidden)
         self.target = nn.Linear(n_in, hidden, bias=False)
         self.out = nn.Linear(hidden, 1)
+        if start is not None:
+            nn.init.constant_(self.out.bias, start)
 
     def forward(self, h: Tensor, edges: Tensor) -> Tensor:
         """Return the logits (b, e) of the edges at these positions; h : (b, n, n_in), edges : (b, e)."""
@@ -30,6 +35,46 @@ class EdgeScorer(nn.Module):
         forth = torch.relu(source.gather(1, i) + target.gather(1, j))
         back = torch.relu(source.gather(1, j) + target.gather(1, i))
         return self.out((forth + back) / 2).squeeze(-1)
+
+
+def edge_matrices(values: Tensor, edges: Tensor, like: Tensor) -> Tensor:
+    """Symmetric matrices (b, n, n) of the values (b, e) of edges at these positions, 0 elsewhere."""
+    upper = torch.zeros_like(like).flatten(1).scatter(1, edges, values).view_as(like)
+    return upper + upper.transpose(1, 2)
+
+
+def symmetric_uniform(like: Tensor, noise: Noise | None = None) -> Tensor:
+    """Draw from [0, 1), one draw per pair of nodes, 0 on the diagonal; like : (b, n, n)."""
+    draw = uniform(like, noise, 2).triu(1)
+    return draw + draw.transpose(1, 2)
+
+
+def heaviest_edges(weights: Tensor, edges: Tensor, noise: Noise | None = None) -> Tensor:
+    """Keep a random share of the edges of each graph, those of the largest weights; few as often as many.
+
+    weights, edges : (b, n, n), symmetric, edges 1 or 0. Edges of nearly the same weight are kept in random
+    order. Returns 1 for kept edges, 0 elsewhere, without a gradient.
+    """
+    share = LEAST_SHARE + (1 - LEAST_SHARE) * uniform(weights[:, 0, 0], noise).square()
+    key = (weights.detach() + TIE_NOISE * symmetric_uniform(weights, noise)).masked_fill(edges == 0, -1.0)
+    return _top_edges(key, share * edges.sum((1, 2)) / 2)
+
+
+def expected_edges(weights: Tensor) -> Tensor:
+    """Keep the heaviest edges of each graph, as many as the weights add up to, at least one.
+
+    weights : (b, n, n), symmetric, 0 where there is no edge. Returns 1 for kept edges, 0 elsewhere; edges of
+    the same weight are kept together.
+    """
+    return _top_edges(weights.masked_fill(weights <= 0, -1.0), weights.sum((1, 2)) / 2)
+
+
+def _top_edges(key: Tensor, count: Tensor) -> Tensor:
+    """1 for the ``count`` edges (b,) with the highest keys (b, n, n), 0 for others; no edge has a key < 0."""
+    ordered = key.flatten(1).sort(dim=1, descending=True).values
+    last = 2 * count.round().clamp(min=1) - 1  # every edge is there twice
+    threshold = ordered.gather(1, last.long()[:, None])[:, :, None]
+    return ((key >= threshold) & (key >= 0)).to(key.dtype)
 
 
 def sample_edges(edge_logits: Tensor, temperature: float = 1.0, noise: Noise | None = None) -> Tensor:
@@ -57,10 +102,8 @@ def sample_edges(edge_logits: Tensor, temperature: float = 1.0, noise: Noise | N
     >>> torch.equal(weights, weights.transpose(1, 2))
     True
     """
-    draw = uniform(edge_logits, noise, 2 if edge_logits.dim() == 3 else 0).clamp(1e-6, 1 - 1e-6).logit()
-    if draw.dim() == 3:
-        draw = draw.triu(1)
-        draw = draw + draw.transpose(1, 2)
+    draw = symmetric_uniform(edge_logits, noise) if edge_logits.dim() == 3 else uniform(edge_logits, noise)
+    draw = draw.clamp(1e-6, 1 - 1e-6).logit()
     return torch.sigmoid((edge_logits + draw) / temperature)
 
 

@@ -1,0 +1,175 @@
+"""The preset "subgraph": what is outside the subgraph stays outside, and cut graphs keep class and mask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from cignn import CIGNNClassifier, CIGNNSettings, GraphSet
+from cignn.datasets import make_ba2motifs, make_spurious_motifs
+from cignn.estimators.checkpoint import State
+from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS
+from cignn.estimators.training import Stage, keep_better
+from cignn.nn import CIGNN
+from cignn.nn.layers import GINLayer, NodeNorm
+from cignn.nn.subgraph import expected_edges, heaviest_edges
+
+EASY = {"epochs": 4, "settings": {"classifier_hidden": (8, 8), "encoder_hidden": (8,), "batch_size": 16}}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> CIGNNClassifier:
+    return CIGNNClassifier("subgraph", random_state=0, **EASY).fit(make_spurious_motifs(90, random_state=0))
+
+
+def path_graph(n: int, features: np.ndarray, lone: int = 0) -> GraphSet:
+    """A path of n nodes with these features, and nodes without an edge behind it."""
+    adj = np.zeros((n + lone, n + lone))
+    adj[np.arange(n - 1), np.arange(1, n)] = 1
+    return GraphSet.from_arrays([adj + adj.T], [features])
+
+
+@pytest.mark.parametrize("readout", ["max", "sum", "mean"])
+def test_what_is_outside_the_kept_edges_does_not_reach_the_classifier(readout: str) -> None:
+    """Other features of nodes without an edge, and more or fewer of them, leave the logits as they are."""
+    torch.manual_seed(0)
+    network = CIGNN(
+        2, 3, encoder="gin", mask_by="pairs", node_weights=True, bound=3.0, constant=True, readout=readout
+    ).eval()
+    rng = np.random.default_rng(0)
+    kept, other = rng.normal(size=(5, 2)), rng.normal(size=(4, 2))
+    alone = network(path_graph(5, kept).batch()).logits
+    for lone in (1, 4):
+        features = np.concatenate([kept, 100 * other[:lone]])
+        torch.testing.assert_close(network(path_graph(5, features, lone).batch()).logits, alone)
+    open_ = CIGNN(2, 3, encoder="gin", mask_by="pairs", constant=True, readout="sum").eval()
+    with_more = open_(path_graph(5, np.concatenate([kept, other]), 4).batch()).logits
+    assert not torch.allclose(with_more, open_(path_graph(5, kept).batch()).logits)
+
+
+def test_a_graph_cut_to_some_edges_is_the_graph_of_these_edges(fitted: CIGNNClassifier) -> None:
+    """Removed edges, and what hangs on them, leave no trace: a weight of 0 is no edge."""
+    batch = make_spurious_motifs(6, test_fraction=0, random_state=1).batch()
+    network = fitted.network_
+    weights = torch.zeros_like(batch.adj)
+    weights[:, -10:, -10:] = 1  # the last nodes of every padded graph
+    cut = replace(batch, adj=batch.adj * weights)
+    torch.testing.assert_close(network.read(batch, weights), network.read(cut), atol=1e-5, rtol=1e-5)
+    changed = replace(cut, x=torch.where(cut.adj.any(-1, keepdim=True), cut.x, 7.0))
+    torch.testing.assert_close(network.read(changed), network.read(cut), atol=1e-5, rtol=1e-5)
+
+
+def test_batch_statistics_count_nodes_by_their_weights() -> None:
+    norm = NodeNorm(1).train()
+    x, weight = torch.tensor([[[1.0], [3.0], [50.0]]]), torch.tensor([[1.0, 1.0, 0.0]])
+    out = norm(x * (weight > 0).unsqueeze(-1), weight)
+    assert out[0, 2].item() == 0 and norm.running_mean.item() == pytest.approx(0.2)
+    halves = NodeNorm(1).train()
+    halves(x, torch.tensor([[0.5, 0.5, 0.0]]))
+    assert halves.running_mean.item() == pytest.approx(0.2)
+
+
+def test_a_hub_does_not_drown_its_neighbours() -> None:
+    """With a bound a node that no training graph had changes its neighbours' vectors by a bounded amount."""
+    torch.manual_seed(0)
+    layer = GINLayer(3, 8, bound=3.0).eval()
+    adj = torch.ones(1, 4, 4) - torch.eye(4)
+    with torch.no_grad():
+        outs = [layer(scale * torch.ones(1, 4, 3), adj) for scale in (1e3, 1e4)]
+    torch.testing.assert_close(outs[0], outs[1])
+
+
+def test_heaviest_edges_are_those_of_the_largest_weights() -> None:
+    torch.manual_seed(0)
+    edges = (torch.ones(8, 8) - torch.eye(8)).expand(50, 8, 8)
+    weights = torch.rand(50, 8, 8).triu(1).round(decimals=1)
+    weights = weights + weights.transpose(1, 2)
+    kept = heaviest_edges(weights, edges)
+    assert torch.equal(kept, kept.transpose(1, 2)) and kept.unique().tolist() == [0, 1]
+    counts = kept.sum((1, 2)) / 2
+    assert counts.min() < 8 and counts.max() > 20 and (counts >= 1).all()
+    lightest = torch.where(kept > 0, weights, 2.0).amin((1, 2))
+    heaviest = torch.where((kept == 0) & (edges > 0), weights, -1.0).amax((1, 2))
+    assert (heaviest <= lightest + 0.02).all()
+
+
+def test_expected_edges_are_as_many_as_the_weights_add_up_to() -> None:
+    weights = torch.zeros(2, 4, 4)
+    for i, j, w in ((0, 1, 0.9), (1, 2, 0.8), (2, 3, 0.2)):
+        weights[0, i, j] = weights[0, j, i] = w
+    kept = expected_edges(weights)
+    assert kept[0].nonzero().tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert kept[1].sum() == 0  # a graph without edges
+
+
+def test_the_mask_of_pairs_is_symmetric_and_has_no_other_edges() -> None:
+    torch.manual_seed(0)
+    batch = make_spurious_motifs(5, test_fraction=0, random_state=0).batch()
+    out = CIGNN(1, 3, encoder="gin", mask_by="pairs", n_causal=4).eval()(batch)
+    assert torch.equal(out.edge_weights, out.edge_weights.transpose(1, 2))
+    assert torch.equal(out.edge_weights > 0, batch.edge_mask)
+
+
+def test_the_warm_up_trains_the_classifier_alone(fitted: CIGNNClassifier) -> None:
+    history = fitted.history_
+    assert history["stage"].tolist() == ["warm-up", "classification", "classification", "classification"]
+    assert history.loc[0, ["edges", "cut", "rest"]].isna().all()
+    assert history.loc[1:, ["edges", "logits", "cut", "consistency", "rest"]].notna().all(None)
+    short = CIGNNClassifier("subgraph", random_state=0, **EASY | {"epochs": 1})
+    assert short.fit(make_ba2motifs(40, random_state=0)).history_["stage"].tolist() == ["classification"]
+
+
+def test_the_epoch_is_chosen_by_cut_graphs_too(fitted: CIGNNClassifier) -> None:
+    """Of two epochs of one accuracy the one whose cut graphs keep their class is kept, cheaper or not."""
+    assert fitted.history_["validation_cut_accuracy"].iloc[1:].between(0, 1).all()
+    stage = Stage("classification", 3, [], lambda batch, noise: {}, {}, choose_from=0)
+    state = State()
+    for epoch, (cut, loss) in enumerate([(0.5, 0.1), (0.9, 0.2), (0.6, 0.0)]):
+        state.epoch = epoch + 1
+        scores = {"accuracy": 1.0, "cut_accuracy": cut, "loss": loss, "price": 0.0}
+        keep_better(state, stage, epoch, scores, dict)
+    assert state.best_epoch == 2
+
+
+@pytest.mark.parametrize(("n_graphs", "epochs"), [(60, MOST_EPOCHS), (3000, READ_GRAPHS // 3000)])
+def test_epochs_and_batches_follow_the_number_of_graphs(n_graphs: int, epochs: int) -> None:
+    graphs = make_spurious_motifs(n_graphs, test_fraction=0, random_state=0)
+    settings = CIGNNClassifier("subgraph")._settings(graphs)
+    assert settings["epochs"] == epochs and 32 <= settings["batch_size"] <= 128
+    assert epochs >= LEAST_EPOCHS
+    assert CIGNNClassifier("subgraph", settings={"batch_size": 7})._settings(graphs)["batch_size"] == 7
+
+
+def test_a_saved_model_reads_as_before(fitted: CIGNNClassifier, tmp_path) -> None:
+    graphs = make_spurious_motifs(15, random_state=2)
+    fitted.save(tmp_path / "model")
+    again = CIGNNClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(graphs), fitted.predict_proba(graphs))
+    assert CIGNNSettings.preset("subgraph").bound == again.settings_["bound"] == 3.0
+
+
+def test_seeds_together_are_seeds_alone() -> None:
+    graphs = make_spurious_motifs(60, random_state=0)
+    alone = CIGNNClassifier("subgraph", random_state=0, **EASY).fit(graphs)
+    pair = CIGNNClassifier("subgraph", random_state=0, n_estimators=2, **EASY).fit(graphs)
+    assert np.isfinite(pair.predict_proba(graphs)).all() and pair.history_["epoch"].max() == 4
+    assert alone.history_["loss"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mask_by": "sums"}, "mask_by must be one of 'pairs', 'products', got 'sums'"),
+        ({"warm_up": 1.0}, "warm_up"),
+        ({"bound": -1.0}, "bound"),
+        ({"cut_weight": -0.1}, "cut_weight"),
+        ({"keep_start": 1.5}, "keep_start"),
+        ({"batch_size": "all"}, "batch_size"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CIGNNClassifier("subgraph", settings=settings).fit(make_ba2motifs(20, random_state=0))
