@@ -305,7 +305,7 @@ class CIGNNClassifier(ExplainingClassifier):
         return estimator
 
 
-SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weight")
+SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weight", "whole_weight")
 
 
 def _rules(settings: dict[str, Any]) -> dict[str, Any]:
@@ -390,6 +390,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         losses,
         {
             "classification": 1.0,
+            "whole": settings["whole_weight"],
             "edges": settings["sparsity_weight"],
             "logits": settings["logit_weight"],
             "rest": settings["rest_weight"],

@@ -92,6 +92,9 @@ class CIGNNSettings(Mapping[str, Any]):
     cut_weight : float, default=0.0
         Weight of the loss terms that ask that a graph cut to its heaviest edges keeps its class, and these
         edges their weights. With it the best epoch is chosen by the accuracy on cut graphs too.
+    whole_weight : float, default=0.0
+        Weight of the loss term of whole graphs, which the classifier reads beside subgraphs where the price is
+        "relative".
     warm_up : float, default=0.0
         Share of the epochs in which the base classifier is trained alone, on whole graphs, before there is a
         mask.
@@ -191,6 +194,7 @@ class CIGNNSettings(Mapping[str, Any]):
     logit_weight: float = UNSET
     rest_weight: float = UNSET
     cut_weight: float = UNSET
+    whole_weight: float = UNSET
     warm_up: float = UNSET
     node_weights: bool = UNSET
     constant: bool = UNSET
@@ -335,6 +339,7 @@ _MOTIF = CIGNNSettings(
     logit_weight=0.0,
     rest_weight=1.0,
     cut_weight=0.0,
+    whole_weight=0.0,
     warm_up=0.0,
     node_weights=False,
     constant=False,
@@ -413,6 +418,7 @@ PRESETS: dict[str, CIGNNSettings] = {
         pricing="relative",
         logit_weight=0.02,
         cut_weight=0.25,
+        whole_weight=0.5,
         warm_up=0.25,
         node_weights=True,
         constant=True,

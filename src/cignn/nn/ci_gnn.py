@@ -40,7 +40,7 @@ PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.5
 # shortcut explains stays below, and a network is not held to the first thing it finds
 EXPLAINED_FROM, EXPLAINED_FULL = 0.7, 0.9
 # the same of the price "relative", in shares of what whole graphs explain; a small part is always due
-RELATIVE_FROM, RELATIVE_FLOOR = 0.6, 0.05
+RELATIVE_FROM, RELATIVE_FLOOR, EXPLAINED_REL = 0.9, 0.05, 1.0
 WHOLE_RATE, LEAST_WHOLE = 0.05, 0.05  # how fast the warm-up's explained share is averaged, and its least value
 # drawn edges are nearly whole or gone at temperatures below 1; without draws those of p < 1/2 are read as gone,
 # by a sigmoid of this share of the temperature
@@ -104,6 +104,7 @@ class _Pass(NamedTuple):
     mask: _Mask
     logits: Tensor
     rest_logits: Tensor | None
+    whole_logits: Tensor | None = None
 
 
 class CIGNN(SingleModel):
@@ -423,7 +424,7 @@ class CIGNN(SingleModel):
         CIGNNOutput
             Logits, edge weights and latents.
         """
-        mask, logits, rest_logits = self._read(batch, edge_weights, noise)
+        mask, logits, rest_logits, _ = self._read(batch, edge_weights, noise)
         weights = self.classifier.edge_matrix(mask.prob) * batch.edges
         return CIGNNOutput(logits, mask.edge_logits, weights, mask.alpha, mask.beta, mask.latent, rest_logits)
 
@@ -494,27 +495,33 @@ class CIGNN(SingleModel):
         return self.encoder.node_vectors[None, :, : self.n_causal]
 
     def _classify(
-        self, batch: GraphBatch, prob: Tensor, noise: Noise | None, rest: bool | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Class logits of the subgraphs and, while training, of what they leave of some graphs.
+        self, batch: GraphBatch, prob: Tensor, noise: Noise | None, beside: bool | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Class logits of the subgraphs and, while training, of what some of them leave and of whole graphs.
 
-        prob : edge weights in the form the classifier reads. Both go through the classifier together, so that
+        prob : edge weights in the form the classifier reads. All go through the classifier together, so that
         its batch statistics are those of one pass.
         """
         x = self.features(batch) if isinstance(self.classifier, GraphNetwork) else batch.x
-        whole, mask = self.classifier.evidence(batch), batch.padding
-        rest = self.training and self.rest if rest is None else rest
-        if rest:
-            some = slice(None, None, SOME)
-            x, whole, prob = (
-                torch.cat(pair) for pair in ((x, x[some]), (whole, whole[some]), (prob, 1 - prob[some]))
-            )
-            mask = None if mask is None else torch.cat([mask, mask[some]])
+        evidence, mask = self.classifier.evidence(batch), batch.padding
+        parts, probs = [slice(None)], [prob]
+        some = slice(None, None, SOME)
+        beside = self.training if beside is None else beside
+        if beside and self.rest:
+            parts, probs = [*parts, some], [*probs, 1 - prob[some]]
+        if beside and self.pricing == "relative":
+            parts, probs = [*parts, some], [*probs, torch.ones_like(prob[some])]
+        if len(parts) > 1:
+            x, evidence = (torch.cat([value[part] for part in parts]) for value in (x, evidence))
+            mask = None if mask is None else torch.cat([mask[part] for part in parts])
+            prob = torch.cat(probs)
         if self.node_weights:
-            weights = self.classifier.node_weights(prob * (whole != 0))
+            weights = self.classifier.node_weights(prob * (evidence != 0))
             mask = mask if weights is None else weights
-        logits = self.classifier(x, whole * prob, mask, noise)
-        return logits[: len(batch)], logits[len(batch) :] if len(logits) > len(batch) else None
+        logits = self.classifier(x, evidence * prob, mask, noise).split([len(one) for one in probs])
+        rest = logits[1] if beside and self.rest else None
+        whole = logits[-1] if beside and self.pricing == "relative" else None
+        return logits[0], rest, whole
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Return the mean causal latents of the nodes.
@@ -575,12 +582,16 @@ class CIGNN(SingleModel):
             "classification".
         """
         prob = self.classifier.presence(batch)
-        logits, _ = self._classify(batch, prob, noise, rest=False)
+        logits, _, _ = self._classify(batch, prob, noise, beside=False)
         loss = self.cross_entropy(logits, batch)
-        with torch.no_grad():
-            share = (1 - loss / self.label_entropy).clamp(LEAST_WHOLE, 1)
-            self.whole_share.mul_(1 - WHOLE_RATE).add_(WHOLE_RATE * share)
+        self._explain_whole(loss)
         return {"classification": loss}
+
+    @torch.no_grad()
+    def _explain_whole(self, loss: Tensor) -> None:
+        """Average the share of the labels' entropy that whole graphs explain, by their cross-entropy."""
+        share = (1 - loss / self.label_entropy).clamp(LEAST_WHOLE, 1)
+        self.whole_share.mul_(1 - WHOLE_RATE).add_(WHOLE_RATE * share)
 
     def classification_losses(
         self,
@@ -616,11 +627,14 @@ class CIGNN(SingleModel):
         """
         out = self._read(batch, None, noise)
         losses = {"classification": self.cross_entropy(out.logits, batch)}
+        if out.whole_logits is not None:
+            losses["whole"] = self.cross_entropy(out.whole_logits, batch.part(slice(None, None, SOME)))
+            self._explain_whole(losses["whole"])
         share = 1 - losses["classification"].detach() / self.label_entropy
         first = EXPLAINED_FROM
         if self.pricing == "relative":
             share, first = share / self.whole_share, RELATIVE_FROM
-        explained = ((share - first) / (EXPLAINED_FULL - first)).clamp(0, 1)
+        explained = ((share - first) / (EXPLAINED_REL - first)).clamp(0, 1)
         if out.rest_logits is not None:
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
@@ -677,7 +691,7 @@ class CIGNN(SingleModel):
         training = self.training
         self.eval()
         mask = self._mask(batch, kept, noise, sample=True)
-        logits, _ = self._classify(batch, mask.read, noise)
+        logits, _, _ = self._classify(batch, mask.read, noise)
         self.train(training)
         again = torch.sigmoid(mask.edge_logits)
         gap = ((again - weights).abs() * kept).sum() / kept.sum().clamp(min=1)
