@@ -29,9 +29,10 @@ from cignn.datasets import (
     load_rest_meta_mdd,
     load_tu,
     make_cohort,
-    roi_files,
+    mat_files,
 )
-from cignn.datasets.roi_files import MatReader, read_roi_file
+from cignn.datasets.mat_files import MatReader
+from cignn.datasets.roi_files import read_roi_file
 from test_cohort_files import table, values, write_study
 
 # ----------------------------------------------------------------------------- .npy and .npz
@@ -218,7 +219,7 @@ def bad_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     """Have .mat files read by a process that does something else with those called bad."""
 
     def make(deed: str) -> None:
-        original = roi_files.WORKER.read_text()
+        original = mat_files.WORKER.read_text()
         deed = f"    if 'bad' in path:\n        import os, signal, time\n        {deed}\n"
         worker = tmp_path / "worker.py"
         worker.write_text(
@@ -226,7 +227,7 @@ def bad_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
                 "    from scipy.io import loadmat\n", deed + "    from scipy.io import loadmat\n"
             )
         )
-        monkeypatch.setattr(roi_files, "WORKER", worker)
+        monkeypatch.setattr(mat_files, "WORKER", worker)
 
     return make
 
@@ -247,7 +248,7 @@ def test_a_file_that_takes_too_long_is_given_up(
 ) -> None:
     bad_worker("time.sleep(60)")
     savemat(tmp_path / "bad.mat", {"a": values()})
-    monkeypatch.setattr(roi_files, "PATIENCE", 2.0)
+    monkeypatch.setattr(mat_files, "PATIENCE", 2.0)
     start = time.monotonic()
     with pytest.raises(ValueError, match=r"bad.mat was not read within 2 seconds"):
         read_roi_file(tmp_path / "bad.mat")
