@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +34,18 @@ class DenseLabels(NamedTuple):
     axis: BrainModelAxis
     regions: np.ndarray  # (grayordinates,) the number of each one's region, -1 for none
     names: list[str]
+
+
+@contextmanager
+def reading_cifti(path: Path) -> Iterator[None]:
+    """Turn what damaged files make nibabel raise into one line that names the file."""
+    with reading(path, BROKEN):
+        try:
+            yield
+        except OSError as error:
+            if error.errno is not None:  # the system's; nibabel's own have several lines
+                raise
+            raise UnreadableError(BROKEN) from error
 
 
 def cifti_kind(path: Path) -> str:
@@ -96,7 +110,7 @@ def read_dlabel(path: str | Path, variable: str | None = None) -> DenseLabels:
     path = regular(path, "give a .dlabel.nii file")
     if cifti_kind(path) != ".dlabel.nii":
         raise ValueError(f"dlabel must be a .dlabel.nii file, got {path}.")
-    with reading(path, BROKEN):
+    with reading_cifti(path):
         image = _opened(path)
         axes = [image.header.get_axis(i) for i in range(len(image.shape))]
         found = [type(axis).__name__.removesuffix("Axis") for axis in axes]
@@ -127,8 +141,8 @@ def _matched(labels: DenseLabels, axis: BrainModelAxis) -> np.ndarray:
     """(grayordinates of the scan,) the region of each: of the same vertex of a surface, or the same voxel."""
     out = np.full(len(axis), -1)
     have = labels.axis
-    for name in np.unique(axis.name[axis.surface_mask]):
-        here, there = (one.surface_mask & (one.name == name) for one in (axis, have))
+    for name in np.unique(axis.name[axis.vertex >= 0]):  # voxels have -1
+        here, there = ((one.vertex >= 0) & (one.name == name) for one in (axis, have))
         if not there.any():
             continue
         if axis.nvertices[name] != have.nvertices[name]:
@@ -136,7 +150,7 @@ def _matched(labels: DenseLabels, axis: BrainModelAxis) -> np.ndarray:
         region = np.full(axis.nvertices[name], -1)
         region[have.vertex[there]] = labels.regions[there]
         out[here] = region[axis.vertex[here]]
-    here, there = axis.volume_mask, have.volume_mask
+    here, there = axis.vertex < 0, have.vertex < 0
     if here.any() and (labels.regions[there] >= 0).any():
         if axis.volume_shape != have.volume_shape or not np.allclose(axis.affine, have.affine, atol=1e-3):
             raise _unlike(labels, "another grid of voxels")

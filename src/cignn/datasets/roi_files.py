@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cignn._array_files import UnreadableError, read_npy, reading, regular
-from cignn.datasets.cifti_files import BROKEN, DenseLabels, cifti_kind, read_cifti
+from cignn.datasets.cifti_files import DenseLabels, cifti_kind, read_cifti, reading_cifti
 from cignn.datasets.cifti_files import READ as CIFTI
 from cignn.datasets.mat_files import MatReader
 from cignn.datasets.netcc_files import read_netcc
@@ -57,7 +57,7 @@ def read_roi_file(path: str | Path, mats: MatReader | None = None, wanted: Wante
     if ending == ".npy":
         table = RoiTable(_single(read_npy(path)), None)
     elif cifti_kind(path):
-        with reading(path, BROKEN):
+        with reading_cifti(path):
             table = read_cifti(path, wanted.labels)
     else:
         with reading(path, "is not a readable file of numbers."):
