@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cignn._array_files import UnreadableError, read_npy, reading, regular
-from cignn.datasets.cifti_files import DenseLabels, cifti_kind, read_cifti, reading_cifti
 from cignn.datasets.cifti_files import READ as CIFTI
+from cignn.datasets.cifti_files import DenseLabels, cifti_kind, read_cifti, reading_cifti
 from cignn.datasets.mat_files import MatReader
 from cignn.datasets.netcc_files import read_netcc
 from cignn.datasets.reading import Line, cells_of, count_cells, is_number, numbered_lines, read_numbers
