@@ -239,7 +239,7 @@ def test_a_kind_that_the_ending_does_not_say(tmp_path: Path) -> None:
         read_roi_file(path)
     rows, columns = parcels(NAMES), parcels(NAMES[::-1])
     path = write(tmp_path / "a.pconn.nii", np.eye(R), rows, columns)
-    with pytest.raises(ValueError, match="other parcels in its rows than in its columns"):
+    with pytest.raises(ValueError, match="other regions in its rows than in its columns"):
         read_roi_file(path)
     nib.save(nib.Nifti2Image(np.ones((2, 2, 2)), np.eye(4)), tmp_path / "b.ptseries.nii")
     with pytest.raises(ValueError, match="an image but no CIFTI file"):

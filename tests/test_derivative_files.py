@@ -195,7 +195,7 @@ def test_folders_of_neither_kind(tmp_path: Path) -> None:
     write_xcpd(tmp_path)
     for file in tmp_path.rglob("*_relmat.tsv"):
         file.unlink()
-    with pytest.raises(DataError, match="holds scans, not series"):
+    with pytest.raises(DataError, match="holds no matrices; leave data out"):
         load_cohort(tmp_path, data="matrices")
     with pytest.raises(DataError, match=r"has no folder series/ or matrices/.*folders below with files"):
         load_cohort(people(tmp_path / "empty"))
@@ -225,6 +225,28 @@ def test_entities_choose_files_of_a_plain_folder(tmp_path: Path) -> None:
         np.save(tmp_path / "series" / f"sub-{i:02d}_run-2.npy", values(i + 10))
     check_series(load_cohort(tmp_path, entities={"run": "2"}), 10, atol=0)
     assert load_cohort(tmp_path, runs="concatenate").lengths.tolist() == [90, 92, 94, 96]
+
+
+@pytest.mark.parametrize("wrong", [{"files": ""}, {"variable": 3}, {"rois": ["a", 2]}, {"rois": " "}])
+def test_options_that_are_no_words(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be a name or pattern, got"):
+        load_cohort(write_xcpd(tmp_path), **wrong)
+
+
+def test_regions_by_names_that_look_like_patterns(tmp_path: Path) -> None:
+    people(tmp_path)
+    (tmp_path / "series").mkdir()
+    names = ["a [1]", "a [2]", "b*", "b", "c", "d"]
+    for i in range(N):
+        pd.DataFrame(values(i), columns=names).to_csv(tmp_path / "series" / f"{i:02d}.csv", index=False)
+    got = load_cohort(tmp_path, rois=["d", "a [1]", "b*"])
+    assert got.roi_names == ["a [1]", "b*", "b", "d"]
+    np.testing.assert_allclose(got[1].series, values(1)[:, [0, 2, 3, 5]], atol=1e-5)
+    for i in range(N):
+        (tmp_path / "series" / f"{i:02d}.csv").unlink()
+        np.save(tmp_path / "series" / f"{i:02d}.npy", values(i))
+    with pytest.raises(DataError, match=r"00.npy: gives its regions no names; leave rois out"):
+        load_cohort(tmp_path, rois="a*")
 
 
 @pytest.mark.parametrize(

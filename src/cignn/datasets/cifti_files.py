@@ -86,7 +86,7 @@ def read_cifti(path: Path, labels: DenseLabels | None) -> RoiTable:
         return RoiTable(_means(image.dataobj, _matched(labels, axes[1]), len(labels.names)), labels.names)
     names = [str(name) for name in axes[1].name]
     if kind == ".pconn.nii" and names != [str(name) for name in axes[0].name]:
-        raise UnreadableError("has other parcels in its rows than in its columns; write both in one order.")
+        raise UnreadableError("has other regions in its rows than in its columns; write both in one order.")
     return RoiTable(np.asarray(image.dataobj, np.float32), names)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._array_files import named, regular
-from cignn._checks import DataError, Option, choice, name_some, whole
+from cignn._checks import DataError, Option, choice, name_some, shown, whole
 from cignn._progress import track
 from cignn.datasets import participants as people
 from cignn.datasets.atlas import Atlas
@@ -176,6 +176,9 @@ def load_cohort(
         whole("n_rois", n_rois, 1)
     choice("runs", runs, (None, "concatenate"))
     rois = [rois] if isinstance(rois, str) else rois
+    for name, words in (("variable", [variable]), ("files", [files]), ("rois", rois or [None])):
+        if any(word is not None and not (isinstance(word, str) and word.strip()) for word in words):
+            raise ValueError(f"{name} must be a name or pattern, got {shown(words[0])}.")
     reading = {"variable": variable, "rois": rois, "files": files, "runs": runs, "dlabel": dlabel}
     entities = dict(entities or {})
     found = None
@@ -282,6 +285,8 @@ def _files_in(
         chosen = sorted([*chosen, *found.series])  # their names do not say what they are
     if chosen:
         return _Files(path, matrices, chosen_files(chosen, entities, path))
+    if wanted is not None and (found.series or found.matrices):
+        raise DataError(f"{path} holds no {wanted}", options=[Option("data", advice="leave {} out")])
     if holds_scans(path):
         return None
     if found.dense:

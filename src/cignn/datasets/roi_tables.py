@@ -35,8 +35,9 @@ def kept_rois(table: RoiTable, rois: Sequence[str], square: bool, path: Path) ->
         raise DataError(
             "gives its regions no names", options=[Option("rois", advice="leave {} out")], source=path
         )
-    keep = [i for i, name in enumerate(table.names) if any(fnmatchcase(name, one) for one in rois)]
-    unused = [one for one in rois if not any(fnmatchcase(name, one) for name in table.names)]
+    fits = [{one for one in rois if name == one or fnmatchcase(name, one)} for name in table.names]
+    keep = [i for i, found in enumerate(fits) if found]
+    unused = [one for one in rois if not any(one in found for found in fits)]
     if unused:
         raise DataError(
             f"has no region {name_some(unused)}, only {name_some(table.names)}",
