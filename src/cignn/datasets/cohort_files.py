@@ -176,9 +176,10 @@ def load_cohort(
         whole("n_rois", n_rois, 1)
     choice("runs", runs, (None, "concatenate"))
     rois = [rois] if isinstance(rois, str) else rois
-    for name, words in (("variable", [variable]), ("files", [files]), ("rois", rois or [None])):
-        if any(word is not None and not (isinstance(word, str) and word.strip()) for word in words):
-            raise ValueError(f"{name} must be a name or pattern, got {shown(words[0])}.")
+    words = {"variable": [variable], "files": [files], "rois": rois}
+    for name, given in words.items():
+        if any(word is not None and not (isinstance(word, str) and word.strip()) for word in given or ()):
+            raise ValueError(f"{name} must be a name or pattern, got {shown(given)}.")
     reading = {"variable": variable, "rois": rois, "files": files, "runs": runs, "dlabel": dlabel}
     entities = dict(entities or {})
     found = None
