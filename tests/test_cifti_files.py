@@ -114,7 +114,7 @@ def test_parcels_in_another_order_are_brought_into_one(tmp_path: Path) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**16), n=st.integers(2, 7), blocks=st.sampled_from([1, 3, 100]))
+@given(seed=st.integers(0, 2**16), n=st.integers(2, 7), blocks=st.sampled_from([1, 30, 4096]))
 def test_the_mean_over_the_grayordinates_of_each_label(
     tmp_path_factory: pytest.TempPathFactory, seed: int, n: int, blocks: int
 ) -> None:

@@ -176,16 +176,16 @@ def load_cohort(
         whole("n_rois", n_rois, 1)
     choice("runs", runs, (None, "concatenate"))
     rois = [rois] if isinstance(rois, str) else rois
-    words = {"variable": [variable], "files": [files], "rois": rois}
-    for name, given in words.items():
-        if any(word is not None and not (isinstance(word, str) and word.strip()) for word in given or ()):
-            raise ValueError(f"{name} must be a name or pattern, got {shown(given)}.")
+    words = [("variable", variable), ("files", files), *(("rois", one) for one in rois or ())]
+    for name, word in words:
+        if word is not None and not (isinstance(word, str) and word.strip()):
+            raise ValueError(f"{name} must be a name or pattern, got {shown(word)}.")
     reading = {"variable": variable, "rois": rois, "files": files, "runs": runs, "dlabel": dlabel}
     entities = dict(entities or {})
     found = None
     if not path.is_dir() or holds_arrays(path):
-        _refuse(reading, path, "is read as arrays")
         cohort = _from_arrays(path, label, data, n_rois, transpose)
+        _refuse(reading, path, "is read as arrays")
         cohort = cohort if atlas is None else cohort.with_atlas(atlas)
         if not checks and was_saved(path):
             return cohort
@@ -194,7 +194,7 @@ def load_cohort(
         cohort = from_scans(path, label, participants, extract, entities, rules)
     else:
         folder, square, paths = found
-        above = [] if folder.name in FOLDERS else [path.parent, path.parent.parent]
+        above = [] if folder != path else [path.parent, path.parent.parent]
         frame, source = people.participants_table(participants, [path, *above])
         labels = None if dlabel is None else read_dlabel(dlabel, variable)
         cohort = _from_files(
