@@ -154,6 +154,12 @@ def test_the_medial_wall_is_no_region(tmp_path: Path, name: str) -> None:
     assert read_dlabel(path).names == ["one", "three"]
 
 
+def test_the_key_0_is_no_region_whatever_its_name(tmp_path: Path) -> None:
+    keys = np.arange(len(SCAN)) % 3
+    labels = read_dlabel(write_labels(tmp_path / "a.dlabel.nii", keys, {0: "V1", 1: "V2", 2: "V3"}))
+    assert labels.names == ["V2", "V3"] and (labels.regions == keys - 1).all()
+
+
 def test_labels_of_all_vertices_fit_a_scan_without_the_medial_wall(tmp_path: Path) -> None:
     whole = brain(range(N_VERTICES), range(N_VERTICES), 0)
     keys = np.where(np.arange(N_VERTICES) < 20, 1, 2)
@@ -212,10 +218,10 @@ def test_labels_of_other_grayordinates_are_refused(
     assert "\n" not in str(error.value)
 
 
-def test_labels_of_another_grid_of_voxels_are_refused(tmp_path: Path) -> None:
-    mask = np.ones((2, 2, 2), bool)
-    axis = BrainModelAxis.from_mask(mask, "thalamus_left", AFFINE)
-    labels = read_dlabel(write_labels(tmp_path / "b.dlabel.nii", np.ones(8), {1: "thalamus"}, axis))
+@pytest.mark.parametrize(("side", "affine"), [(2, AFFINE), (3, 2 * AFFINE)])
+def test_labels_of_another_grid_of_voxels_are_refused(tmp_path: Path, side: int, affine: np.ndarray) -> None:
+    axis = BrainModelAxis.from_mask(np.ones((side, side, side), bool), "thalamus_left", affine)
+    labels = read_dlabel(write_labels(tmp_path / "b.dlabel.nii", np.ones(side**3), {1: "thalamus"}, axis))
     path = write_dense(tmp_path / "a.dtseries.nii", np.ones((5, len(SCAN))))
     with pytest.raises(DataError, match="another grid of voxels"):
         read_roi_file(path, wanted=Wanted(labels=labels))
@@ -335,6 +341,26 @@ def test_folders_of_dense_series_ask_for_labels(tmp_path: Path) -> None:
     write_dense(place / "rfMRI_REST1_LR_Atlas.dtseries.nii", np.ones((9, len(SCAN))))
     with pytest.raises(DataError, match=r"series of grayordinates, not of regions; name .* with dlabel"):
         load_cohort(tmp_path)
+
+
+def test_dense_series_beside_scans_of_fmriprep(tmp_path: Path) -> None:
+    keys = np.arange(len(SCAN)) % 3
+    dlabel = write_labels(tmp_path / "atlas.dlabel.nii", keys, {0: "???", 1: "a", 2: "b"})
+    data = np.random.default_rng(0).normal(size=(4, 40, len(SCAN)))
+    for i in range(4):
+        place = tmp_path / f"sub-00{i}" / "func"
+        place.mkdir(parents=True)
+        stem = f"sub-00{i}_task-rest_space"
+        (place / f"{stem}-MNI152NLin6Asym_desc-preproc_bold.nii.gz").touch()
+        (place / f"sub-00{i}_task-rest_desc-confounds_timeseries.tsv").write_text("a\tb\n1\t2\n")
+        write_dense(place / f"{stem}-fsLR_den-91k_bold.dtseries.nii", data[i])
+    lines(tmp_path, 4)
+    got = load_cohort(tmp_path, dlabel=dlabel)
+    np.testing.assert_allclose(got[2].series[:, 0], data[2][:, keys == 1].mean(1), atol=1e-5)
+    with pytest.raises(DataError, match=r"holds scans, not series; pass extract=RoiSeries"):
+        load_cohort(tmp_path)
+    with pytest.raises(DataError, match=r"holds scans, rois is for one file per subject; leave rois out"):
+        load_cohort(tmp_path, rois="a")
 
 
 def test_dense_series_of_folders(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from cignn.datasets import (
 from cignn.datasets.mat_files import MatReader
 from cignn.datasets.roi_files import read_roi_file
 from test_cohort_files import table, values, write_study
+from test_derivative_files import netcc
 
 # ----------------------------------------------------------------------------- .npy and .npz
 
@@ -405,6 +406,7 @@ def samples(folder: Path) -> dict[str, tuple[str, bytes, Callable[[Path], object
         "cohort": ("c.npz", content, lambda path: load_cohort(path, constant_rois="zero", min_length=10)),
         "npy": ("c.npy", saved(values()), read_roi_file),
         "csv": ("c.csv", text, read_roi_file),
+        "netcc": ("c.netcc", netcc({"CC": np.corrcoef(values(), rowvar=False)}).encode(), read_roi_file),
         "participants": ("c.tsv", frame, participants),
         "indicator": (
             "X_graph_indicator.txt",
@@ -419,7 +421,7 @@ def samples(folder: Path) -> dict[str, tuple[str, bytes, Callable[[Path], object
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "case", ["cohort", "npy", "csv", "participants", "indicator", "edges", "motifs", "atlas"]
+    "case", ["cohort", "npy", "csv", "netcc", "participants", "indicator", "edges", "motifs", "atlas"]
 )
 def test_accidents_end_in_errors_of_our_own(tmp_path: Path, case: str) -> None:
     name, content, read = samples(tmp_path)[case]
