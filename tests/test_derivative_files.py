@@ -212,6 +212,10 @@ def test_any_folder_by_the_names_of_its_files(tmp_path: Path) -> None:
     check_series(load_cohort(tmp_path, files="sub-*/aal.npy"), atol=0)
     got = load_cohort(tmp_path, files="aal_z.npy", data="matrices")
     np.testing.assert_allclose(got.matrices, np.stack([correlations(i) for i in range(N)]), atol=1e-6)
+    for i in range(N):
+        np.savetxt(tmp_path / "a" / f"sub-{i:02d}" / "x.tsv", values(i), delimiter="\t")
+        (tmp_path / "a" / f"sub-{i:02d}" / "._x.tsv").write_bytes(b"\0")  # of another system's folders
+    check_series(load_cohort(tmp_path, files="*.tsv"))  # of which participants.tsv is none
     people(tmp_path, 2)
     with pytest.raises(DataError, match=r"no line in the table for a/sub-02/aal.npy, a/sub-03/aal.npy"):
         load_cohort(tmp_path, files="aal.npy")
@@ -334,6 +338,14 @@ def test_which_comments_are_names(tmp_path: Path, comment: str, names: list[str]
     got = read_roi_file(tmp_path / f"a.{ending}")
     np.testing.assert_allclose(got.values, values()[:, :3], atol=1e-5)
     assert got.names == names
+
+
+def test_a_first_region_without_values_is_not_lost(tmp_path: Path) -> None:
+    rows = as_text(values(), ",").splitlines()
+    for head in ("", "# of a study\n", "#" + ",".join(["nothing", *NAMES]) + "\n"):
+        (tmp_path / "a.csv").write_text(head + "".join(f",{row}\n" for row in rows))
+        got = read_roi_file(tmp_path / "a.csv")
+        assert np.isnan(got.values[:, 0]).all() and got.values.shape[1] == R + 1
 
 
 def test_comments_between_the_numbers_name_nothing(tmp_path: Path) -> None:

@@ -37,14 +37,19 @@ def find_files(path: Path, pattern: str | None = None) -> Found:
     pattern : of the names of files, to be found in any folder below.
     """
     if pattern is None:
-        every = [file for place in PLACES for file in path.glob(f"{place}/*") if ending_of(file)]
+        every = [file for place in PLACES for file in path.glob(f"{place}/*") if _may_be_read(file)]
         named = {file for file in every if _fits(file, SERIES)}
     else:
-        every = [file for file in path.rglob("*") if ending_of(file) and file.match(pattern)]
+        every = [file for file in path.rglob("*") if _may_be_read(file) and file.match(pattern)]
         named = set(every)
     matrices = {file for file in every if _fits(file, MATRICES)}
     dense = {file for file in every if ending_of(file) == DENSE}
     return Found(all_named(named - matrices - dense), all_named(matrices), all_named(dense))
+
+
+def _may_be_read(path: Path) -> bool:
+    """Whether a file has a known ending, and is neither hidden nor a table of participants or regions."""
+    return bool(ending_of(path)) and path.name[0] != "." and path.stem not in ("participants", "regions")
 
 
 def _fits(path: Path, patterns: Sequence[str]) -> bool:

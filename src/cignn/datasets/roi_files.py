@@ -91,7 +91,7 @@ def _read_text(text: str) -> RoiTable:
         raise UnreadableError("holds no numbers.")
     above = [line for line in numbered_lines(text) if line.number < lines[0].number]
     separator = _separator(lines)
-    lines = _trimmed(lines, separator)
+    lines = _without_margin(_trimmed(lines, separator), separator, above)
     first = cells_of(lines[0][1], separator)  # as written: names may hold commas
     lines = _with_points(lines, separator)
     below = cells_of(lines[1][1], separator) if len(lines) > 1 else []
@@ -175,14 +175,20 @@ def _plain_codes(names: list[str]) -> list[str]:
 
 
 def _trimmed(lines: list[Line], separator: str | None) -> list[Line]:
-    """One space between numbers, no separator before the first or behind the last one."""
+    """One space between numbers, no separator behind the last one."""
     if separator is None:
         return [Line(i, " ".join(line.split())) for i, line in lines]
     if all(line.rstrip(" ").endswith(separator) for _, line in lines):
         lines = [Line(i, line.rstrip(" ")[:-1]) for i, line in lines]
-    if all(line.lstrip(" ").startswith(separator) for _, line in lines):
-        lines = [Line(i, line.lstrip(" ")[1:]) for i, line in lines]
     return lines
+
+
+def _without_margin(lines: list[Line], separator: str | None, above: list[Line]) -> list[Line]:
+    """Drop the separator with which 3dROIstats -1Dformat begins every row, if a comment names the others."""
+    if separator is None or not all(line.startswith(separator) for _, line in lines):
+        return lines
+    named = _commented(above, separator, count_cells(lines[0].text, separator) - 1)
+    return lines if named is None else [Line(i, line[1:]) for i, line in lines]
 
 
 def _with_points(lines: list[Line], separator: str | None) -> list[Line]:
