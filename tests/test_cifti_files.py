@@ -331,8 +331,11 @@ def test_what_is_no_further_run_is_not_concatenated(tmp_path: Path) -> None:
         load_cohort(tmp_path, runs="concatenate")
     assert len(load_cohort(tmp_path, runs="concatenate", files="rfMRI*")) == 4
     write_hcp(tmp_path, tail="_MSMAll_hp2000_clean")
-    with pytest.raises(DataError, match=r"files of 2 kinds \(MSMAll_hp2000_clean, none\); pass entities="):
+    with pytest.raises(
+        DataError, match=r"files of 2 kinds \(MSMAll_hp2000_clean, none\); pass files="
+    ) as error:
         load_cohort(tmp_path, runs="concatenate")
+    assert len(load_cohort(tmp_path, files=error.value.options[0].values[0])) == 4
 
 
 def test_folders_of_dense_series_ask_for_labels(tmp_path: Path) -> None:

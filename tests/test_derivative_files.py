@@ -16,6 +16,7 @@ from cignn import load_cohort
 from cignn.datasets import DataError
 from cignn.datasets.derivative_files import entities_of
 from cignn.datasets.roi_files import Wanted, read_roi_file
+from cignn.datasets.scans import holds_scans
 from commands import Result
 from test_cifti_files import parcels, write, write_series
 from test_cohort_files import CODES, NAMES, R, as_text, values
@@ -84,11 +85,13 @@ def test_the_table_may_be_above(tmp_path: Path) -> None:
 def test_one_atlas_of_several(tmp_path: Path, word: str) -> None:
     write_xcpd(tmp_path, f"{word}-Gordon")
     write_xcpd(tmp_path, f"{word}-4S156Parcels", start=10)
-    words = (
-        r"files of 2 atlases \(4S156Parcels, Gordon\); pass entities=\{'atlas': '4S156Parcels'\}, or choose"
-    )
-    with pytest.raises(DataError, match=words):
+    words = rf'files of 2 atlases \(4S156Parcels, Gordon\); pass files="\*_{word}-4S156Parcels_\*"'
+    with pytest.raises(DataError, match=words) as error:
         load_cohort(tmp_path)
+    (advised,) = error.value.options[0].values
+    check_series(load_cohort(tmp_path, files=advised), 10)
+    assert load_cohort(tmp_path, files=advised, data="matrices").matrices is not None
+    assert not holds_scans(tmp_path)
     check_series(load_cohort(tmp_path, entities={"atlas": "Gordon"}))
     check_series(load_cohort(tmp_path, entities={word: "4S156Parcels"}), 10)
     check_series(load_cohort(tmp_path, files=f"*_{word}-4S156Parcels_*_timeseries.tsv"), 10)
@@ -101,7 +104,7 @@ def test_one_atlas_of_several(tmp_path: Path, word: str) -> None:
 def test_one_space_of_several(tmp_path: Path) -> None:
     write_xcpd(tmp_path)
     write_xcpd(tmp_path, space="fsLR", start=10)
-    with pytest.raises(DataError, match=r"files of 2 spaces \(MNI152NLin6Asym, fsLR\); pass entities="):
+    with pytest.raises(DataError, match=r"files of 2 spaces \(MNI152NLin6Asym, fsLR\); pass files=."):
         load_cohort(tmp_path)
     check_series(load_cohort(tmp_path, entities={"space": "fsLR"}), 10)
 
@@ -111,8 +114,8 @@ def test_the_command_line_names_the_option_it_has(tmp_path: Path, call: Callable
     write_xcpd(tmp_path, "seg-Tian", start=10)
     refused = call("audit", str(tmp_path))
     assert refused.code == 2
-    assert "(Gordon, Tian); choose some by a pattern of their names with --load files." in refused.words
-    assert call("audit", str(tmp_path), "--load", "files=*_seg-Tian_*_timeseries.tsv").code == 0
+    assert "(Gordon, Tian); pass --load files=*_seg-Gordon_*." in refused.words
+    assert call("audit", str(tmp_path), "--load", "files=*_seg-Gordon_*").code == 0
 
 
 def test_the_same_series_in_cifti_are_read_once(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ def test_runs_of_xcpd(tmp_path: Path) -> None:
         load_cohort(tmp_path, runs="concatenate", data="matrices")
     write_xcpd(tmp_path, start=20)  # of all runs, which xcp_d writes beside them
     with pytest.raises(
-        DataError, match=r"files of sub-00 are not runs of one kind: .* differ in run; pass ent"
+        DataError, match=r"files of sub-00 are not runs of one kind: .* differ in run; choose"
     ):
         load_cohort(tmp_path, runs="concatenate")
 

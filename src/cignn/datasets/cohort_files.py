@@ -115,8 +115,9 @@ def load_cohort(
         Names of the ROIs to keep, or patterns such as "atlas.*". By default all; of CONN's files all but
         tissues ("Grey Matter", "White Matter", "CSF") and covariates.
     files : str, default=None
-        Pattern of the names of the files to read, such as "*_run-1_*". In a folder without ``series/`` and
-        ``matrices/``, files with such names are read wherever they are below it.
+        Pattern of the names of the files to read, such as "*_run-1_*". In a folder that has neither
+        ``series/`` nor ``matrices/`` and is of no program above, files with such names are read wherever they
+        are below it.
     runs : {"concatenate"}, default=None
         What to do if subjects have several files of series: "concatenate" standardises each region in each
         file and puts the files of a subject one after the other. By default ``duplicates`` decides.
@@ -283,7 +284,7 @@ def _files_in(
     matrices = wanted == "matrices" or (wanted is None and not series)
     chosen = found.matrices if matrices else series
     if wanted == "matrices" and pattern is not None:
-        chosen = sorted([*chosen, *found.series])  # their names do not say what they are
+        chosen = chosen or found.series  # their names do not say what they are
     if chosen:
         return _Files(path, matrices, chosen_files(chosen, entities, path))
     if wanted is not None and (found.series or found.matrices):

@@ -34,17 +34,22 @@ class Found(NamedTuple):
 def find_files(path: Path, pattern: str | None = None) -> Found:
     """Look for series and matrices in the places where other programs write them.
 
-    pattern : of the names of files, to be found in any folder below.
+    pattern : of names, to choose among these files. If none of them fits, files with such names are looked
+    for in all folders below, whatever program wrote them.
     """
-    if pattern is None:
-        every = [file for place in PLACES for file in path.glob(f"{place}/*") if _may_be_read(file)]
-        named = {file for file in every if _fits(file, SERIES)}
-    else:
-        every = [file for file in path.rglob("*") if _may_be_read(file) and file.match(pattern)]
-        named = set(every)
+    every = [file for place in PLACES for file in path.glob(f"{place}/*") if _may_be_read(file)]
+    every = [file for file in every if pattern is None or file.match(pattern)]
+    found = _told_apart(every, {file for file in every if _fits(file, SERIES)})
+    if pattern is None or any(found):
+        return found
+    every = [file for file in path.rglob("*") if _may_be_read(file) and file.match(pattern)]
+    return _told_apart(every, set(every))
+
+
+def _told_apart(every: list[Path], series: set[Path]) -> Found:
     matrices = {file for file in every if _fits(file, MATRICES)}
     dense = {file for file in every if ending_of(file) == DENSE}
-    return Found(all_named(named - matrices - dense), all_named(matrices), all_named(dense))
+    return Found(all_named(series - matrices - dense), all_named(matrices), all_named(dense))
 
 
 def _may_be_read(path: Path) -> bool:
@@ -81,9 +86,18 @@ def chosen_files(files: Sequence[Path], entities: Mapping[str, str], path: Path)
             raise DataError(
                 f"{path} has files of {len(values)} {words} ({name_some(values)})",
                 values=values,
-                options=[Option("entities", ({name: values[0]},)), CHOOSE],
+                options=[Option("files", (_pattern(files, name),))],
             )
     return files
+
+
+def _pattern(files: Sequence[Path], name: str) -> str:
+    """A pattern of names that chooses one value of an entity, the first in the alphabet."""
+    value, file = min((entities_of(file)[name], file) for file in files if name in entities_of(file))
+    if file.parent.parent.name == "Results":  # of the HCP
+        return f"*_Atlas_{value}.*" if value != "none" else "*_Atlas.*"
+    key = name if f"_{name}-{value}" in file.name else "seg"
+    return f"*_{key}-{value}_*" if f"-{value}_" in file.name else f"*_{key}-{value}.*"
 
 
 def with_entities(files: Sequence[Path], entities: Mapping[str, str], path: Path) -> list[Path]:
@@ -126,7 +140,7 @@ def check_runs(subjects: Sequence[str], files: Sequence[Path], folder: Path) -> 
                 f"files of {subject} are not runs of one kind: {first[subject].name} and {file.name} differ "
                 f"in {name}",
                 subjects=[subject],
-                options=[Option("entities", advice=f"pass {{}}={{{{'{name}': …}}}}"), CHOOSE],
+                options=[CHOOSE],
                 source=folder,
             )
 

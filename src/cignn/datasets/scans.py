@@ -12,6 +12,7 @@ from cignn._checks import DataError, Option, name_some
 from cignn.datasets import participants as people
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import Checks
+from cignn.datasets.derivative_files import find_files
 from cignn.datasets.exclusions import excluded, joined
 from cignn.datasets.participants import Matched, bare, files_of, known_column, names_of, refuse_missing, short
 from cignn.datasets.reading import MISSING, all_named
@@ -75,7 +76,10 @@ def holds_scans(path: Path) -> bool:
     """Whether a folder holds scans rather than series or matrices."""
     if any((path / name).is_dir() for name in ("series", "matrices")):
         return False
-    return next(path.glob("sub-*/**/*_bold.nii*"), None) is not None
+    if next(path.glob("sub-*/**/*_bold.nii*"), None) is None:
+        return False
+    found = find_files(path)  # xcp_d leaves its series beside denoised scans
+    return not (found.series or found.matrices)
 
 
 def from_scans(
