@@ -7,6 +7,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pandas as pd
+from scipy.io import savemat
 
 from cignn.datasets import make_ba2motifs, make_cohort
 from commands import write_studies
@@ -15,13 +16,15 @@ N_VOLUMES = 80
 
 
 def write_world(folder: Path) -> None:
-    """my_study, new_subjects, abide, my/data, path/to/MUTAG, derivatives/fmriprep and aal.nii.gz."""
+    """my_study, new_subjects, abide, my/data, path/to/MUTAG, derivatives, conn_study and aal.nii.gz."""
     write_studies(folder)
     write_abide(folder / "abide")
     write_abide(folder / "my" / "data" / "abide")
     write_motifs(folder / "my" / "data" / "ba2motifs.npz")
     write_molecules(folder / "path" / "to" / "MUTAG")
     write_fmriprep(folder / "derivatives" / "fmriprep", folder / "aal.nii.gz")
+    write_xcpd(folder / "derivatives" / "xcp_d")
+    write_conn(folder / "conn_study")
 
 
 def write_abide(folder: Path) -> None:
@@ -97,3 +100,36 @@ def write_confounds(path: Path, rng: np.random.Generator) -> None:
     table["framewise_displacement"] = np.r_[np.nan, rng.uniform(0.05, 0.3, N_VOLUMES - 1)]
     table.to_csv(path, sep="\t", na_rep="n/a", index=False)
     path.with_suffix(".json").write_text("{}")
+
+
+def write_xcpd(folder: Path) -> None:
+    """Two runs of four subjects in two atlases, as xcp_d leaves them."""
+    rng = np.random.default_rng(0)
+    names = [f"sub-0{i}" for i in range(1, 5)]
+    for name in names:
+        place = folder / name / "func"
+        place.mkdir(parents=True)
+        for run, atlas in [(1, "Gordon"), (2, "Gordon"), (1, "Tian"), (2, "Tian")]:
+            stem = f"{name}_task-rest_run-{run}_space-MNI152NLin6Asym_seg-{atlas}"
+            series = pd.DataFrame(rng.normal(size=(N_VOLUMES, 5)), columns=[f"{atlas}{i}" for i in range(5)])
+            series.to_csv(place / f"{stem}_stat-mean_timeseries.tsv", sep="\t", index=False)
+            matrix = series.corr().rename_axis("Node")
+            matrix.to_csv(place / f"{stem}_stat-pearsoncorrelation_relmat.tsv", sep="\t")
+    table = pd.DataFrame({"participant_id": names, "label": ["patient", "control"] * 2})
+    table.to_csv(folder / "participants.tsv", sep="\t", index=False)
+
+
+def write_conn(folder: Path) -> None:
+    """Twelve subjects as CONN writes them: cells of tissues, of an atlas and of networks."""
+    rng = np.random.default_rng(0)
+    (folder / "series").mkdir(parents=True)
+    regions = [f"{source}.{i}" for source in ("atlas", "networks") for i in range(6)]
+    names = ["Grey Matter", "White Matter", "CSF", *regions]
+    for i in range(1, 13):
+        cells = np.empty((2, 1, len(names)), object)
+        cells[0, 0] = [rng.normal(size=(60, 1)) for _ in names]
+        cells[1, 0] = names
+        path = folder / "series" / f"ROI_Subject{i:03d}_Condition000.mat"
+        savemat(path, {"data": cells[0], "names": cells[1]})
+    table = pd.DataFrame({"participant_id": range(1, 13), "label": ["patient", "control"] * 6})
+    table.to_csv(folder / "participants.tsv", sep="\t", index=False)

@@ -165,7 +165,7 @@ def test_a_file_of_settings_holds_tables_of_commands_models_and_readers(call: Ca
     (here / "run.toml").write_text('data = "my_study"\nmembers = 9\n')
     result = call("fit", "--config", "run.toml")
     assert result.code == 2 and "fit has no setting 'members'; there are data, out," in result.err
-    assert "format, load. See" in result.err, "no option that a file cannot set"
+    assert "load. See" in result.err, "no option that a file cannot set"
     (here / "run.toml").write_text("data = ")
     result = call("fit", "--config", "run.toml")
     assert result.code == 2 and "is not TOML" in result.err and result.err.count("\n") == 1

@@ -53,8 +53,9 @@ def as_text(data: np.ndarray, mark: str) -> str:
 
 
 NAMES = [f"roi{i}" for i in range(R)]
+CODES = [str(2000 + i) for i in range(R)]
 TEXTS: dict[str, tuple[str, Callable[[np.ndarray], str]]] = {
-    "1D": ("x.1D", lambda d: "\t".join(f"#{2000 + i}" for i in range(R)) + "\n" + as_text(d, "\t")),
+    "1D": ("x.1D", lambda d: "\t".join(f"#{code}" for code in CODES) + "\n" + as_text(d, "\t")),
     "trailing tabs": ("x.1D", lambda d: as_text(d, "\t").replace("\n", "\t\n")),
     "spaces": ("x.txt", lambda d: "  " + as_text(d, "   ").replace("\n", "  \n  ")),
     "commas": ("x.csv", lambda d: as_text(d, ",")),
@@ -102,7 +103,7 @@ def test_every_way_to_write_numbers(tmp_path: Path, case: str) -> None:
     got = read_roi_file(tmp_path / name)
     np.testing.assert_allclose(got.values, values(), atol=1e-5)
     assert got.values.dtype == np.float32
-    assert got.names == (NAMES if case in NAMED else None)
+    assert got.names == (NAMES if case in NAMED else CODES if case == "1D" else None)
 
 
 def test_codes_of_regions_are_no_time_point(tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_bad_files_are_named(tmp_path: Path, case: str) -> None:
 
 def test_mat_with_several_arrays(tmp_path: Path) -> None:
     savemat(tmp_path / "a.mat", {"one": values(), "two": values()})
-    with pytest.raises(ValueError, match="one two-dimensional array of numbers, or ROISignals, got one, two"):
+    with pytest.raises(ValueError, match=r'holds several arrays \(one, two\); pass variable="one" or "two"'):
         read_roi_file(tmp_path / "a.mat")
 
 

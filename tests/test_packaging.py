@@ -23,7 +23,7 @@ pytestmark = pytest.mark.medium
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-USED = {extra: EXTRAS[extra] for extra in ("cluster", "molecules")}  # by the package itself
+USED = {extra: EXTRAS[extra] for extra in ("cluster", "matlab", "molecules")}  # by the package itself
 PROVIDERS = packages_distributions()
 OURS = {"cignn", "tests", "benchmarks", "campaigns"}
 

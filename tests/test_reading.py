@@ -29,10 +29,12 @@ from cignn.datasets import (
     load_rest_meta_mdd,
     load_tu,
     make_cohort,
-    roi_files,
+    mat_files,
 )
-from cignn.datasets.roi_files import MatReader, read_roi_file
+from cignn.datasets.mat_files import MatReader
+from cignn.datasets.roi_files import read_roi_file
 from test_cohort_files import table, values, write_study
+from test_derivative_files import netcc
 
 # ----------------------------------------------------------------------------- .npy and .npz
 
@@ -218,7 +220,7 @@ def bad_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     """Have .mat files read by a process that does something else with those called bad."""
 
     def make(deed: str) -> None:
-        original = roi_files.WORKER.read_text()
+        original = mat_files.WORKER.read_text()
         deed = f"    if 'bad' in path:\n        import os, signal, time\n        {deed}\n"
         worker = tmp_path / "worker.py"
         worker.write_text(
@@ -226,7 +228,7 @@ def bad_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
                 "    from scipy.io import loadmat\n", deed + "    from scipy.io import loadmat\n"
             )
         )
-        monkeypatch.setattr(roi_files, "WORKER", worker)
+        monkeypatch.setattr(mat_files, "WORKER", worker)
 
     return make
 
@@ -247,7 +249,7 @@ def test_a_file_that_takes_too_long_is_given_up(
 ) -> None:
     bad_worker("time.sleep(60)")
     savemat(tmp_path / "bad.mat", {"a": values()})
-    monkeypatch.setattr(roi_files, "PATIENCE", 2.0)
+    monkeypatch.setattr(mat_files, "PATIENCE", 2.0)
     start = time.monotonic()
     with pytest.raises(ValueError, match=r"bad.mat was not read within 2 seconds"):
         read_roi_file(tmp_path / "bad.mat")
@@ -404,6 +406,7 @@ def samples(folder: Path) -> dict[str, tuple[str, bytes, Callable[[Path], object
         "cohort": ("c.npz", content, lambda path: load_cohort(path, constant_rois="zero", min_length=10)),
         "npy": ("c.npy", saved(values()), read_roi_file),
         "csv": ("c.csv", text, read_roi_file),
+        "netcc": ("c.netcc", netcc({"CC": np.corrcoef(values(), rowvar=False)}).encode(), read_roi_file),
         "participants": ("c.tsv", frame, participants),
         "indicator": (
             "X_graph_indicator.txt",
@@ -418,7 +421,7 @@ def samples(folder: Path) -> dict[str, tuple[str, bytes, Callable[[Path], object
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "case", ["cohort", "npy", "csv", "participants", "indicator", "edges", "motifs", "atlas"]
+    "case", ["cohort", "npy", "csv", "netcc", "participants", "indicator", "edges", "motifs", "atlas"]
 )
 def test_accidents_end_in_errors_of_our_own(tmp_path: Path, case: str) -> None:
     name, content, read = samples(tmp_path)[case]

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
+from cignn._checks import DataError
+
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe"),
@@ -77,6 +79,8 @@ def reading(path: Path, otherwise: str) -> Iterator[None]:
     except UnreadableError as error:
         told = str(error)
         raise ValueError(f"{path}{told}" if told[0] in ":," else f"{path} {told}") from error
+    except DataError as error:
+        raise error.at(path) from error
     except MemoryError as error:
         size = path.stat().st_size / 2**20
         raise OSError(

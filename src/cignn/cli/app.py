@@ -11,8 +11,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from pathlib import Path
@@ -182,7 +181,15 @@ app = typer.Typer(
     help="Graph classifiers that show the edges behind a decision. Research software, not a medical device.",
 )
 
-command = partial(app.command, cls=_Command)
+
+def command(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that makes a function a command; options : those of ``app.command``."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        return app.command(cls=_Command, **options)(opt.with_variable(function))
+
+    return register
+
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # of whichever click this typer uses
 TRACEBACK = "CIGNN_TRACEBACK"

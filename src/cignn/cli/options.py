@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cignn._checks import Option, whole
-from cignn.cli.settings import read_config, with_table
+from cignn.cli.settings import for_table, read_config, with_table
 
 DATA, MODEL = "Data", "Model"  # headings in the help
 
@@ -29,6 +32,7 @@ FORMATS = ["auto", "cohort", "tu", "ba2motifs", "spmotif", "abide", "rest-meta-m
 # step and parameter that errors advise → its option here; those of loaders are given with --load
 FLAGS = {
     ("", "label"): "--label",
+    ("", "variable"): "--variable",
     ("ComBat", "unseen"): "--unseen-sites",
     ("ComBat", "missing"): "--missing-covariates",
     ("ComBat", "covariates"): "--covariates",
@@ -53,6 +57,26 @@ def as_flag(option: Option) -> str | None:
 
 def _typed(value: object) -> str:
     return "none" if value in (None, ()) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def with_variable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that reads data with an option --variable, a short form of --load variable=…"""
+    signature = inspect.signature(function, eval_str=True)
+    if "load" not in signature.parameters:
+        return function
+
+    @wraps(function)
+    def called(*args: Any, variable: str | None = None, **options: Any) -> Any:
+        return function(*args, **options)  # the callback of the option has put it into load
+
+    parameters = list(signature.parameters.values())
+    short = inspect.Parameter(
+        "variable", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Variable
+    )
+    parameters.insert(list(signature.parameters).index("load"), short)
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
 
 
 def _words(known: list[str]):  # type: ignore[no-untyped-def]
@@ -167,6 +191,18 @@ Load = Annotated[
         rich_help_panel=DATA,
         metavar="NAME=VALUE",
         callback=with_table("load"),
+    ),
+]
+Variable = Annotated[
+    str | None,
+    typer.Option(
+        "--variable",
+        help="What to read of files with several arrays: a variable of .mat files, a matrix of .netcc files.",
+        rich_help_panel=DATA,
+        metavar="NAME",
+        expose_value=False,
+        is_eager=True,
+        callback=for_table("load"),
     ),
 ]
 Kind = Annotated[

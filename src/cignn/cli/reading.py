@@ -173,7 +173,7 @@ def _label(path: Path, label: str | None, options: Mapping[str, Any]) -> str | N
     if arrays or path.is_file():
         return label if label in arrays else None
     try:
-        table, _ = participants_table(options.get("participants"), [path])
+        table, _ = participants_table(options.get("participants"), [path, *path.parents[:2]])
     except (OSError, ValueError):
         return label  # the reader says what is wrong
     return label if label.lower() in {str(column).lower() for column in table} else None

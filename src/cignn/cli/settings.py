@@ -17,6 +17,7 @@ from cignn._checks import meant, shown
 from cignn._files import write_text
 
 FILE = "settings.toml"
+SHORT = "short forms"  # where they are kept until the option they stand for is read
 TASKS = "tasks.txt"  # keys of the tasks that the last evaluation in a folder is made of
 TABLES = {"model": "set", "load": "load"}  # tables of the file → options that take NAME=VALUE
 IGNORED = ("resolved",)  # tables that only tell
@@ -102,9 +103,20 @@ def with_table(option: str) -> Callable[[typer.Context, list[str] | None], list[
     """Return a callback that puts the file's table before what the option says: flags win, one by one."""
 
     def merged(context: typer.Context, given: list[str] | None) -> list[str]:
-        return [*context.meta.get(f"{FILE}.{option}", []), *(given or [])]
+        short = context.meta.get(f"{SHORT}.{option}", [])
+        return [*context.meta.get(f"{FILE}.{option}", []), *short, *(given or [])]
 
     return merged
+
+
+def for_table(option: str) -> Callable[[typer.Context, typer.CallbackParam, str | None], None]:
+    """Return a callback for a short form of NAME=VALUE: it is kept where `with_table` finds it."""
+
+    def keep(context: typer.Context, parameter: typer.CallbackParam, value: str | None) -> None:
+        if value is not None:
+            context.meta.setdefault(f"{SHORT}.{option}", []).append(f"{parameter.name}={json.dumps(value)}")
+
+    return keep
 
 
 def public_names(context: typer.Context) -> dict[str, str]:

@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from cignn._array_files import named, regular
-from cignn._checks import DataError, Option, name_some, whole
+from cignn._checks import DataError, Option, choice, name_some, shown, whole
 from cignn._progress import track
 from cignn.datasets import participants as people
-from cignn.datasets.atlas import Atlas, places_of
+from cignn.datasets.atlas import Atlas
+from cignn.datasets.cifti_files import cifti_kind, read_dlabel
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_arrays import holds_arrays, read_cohort, was_saved
-from cignn.datasets.cohort_checks import Checks, apply_checks, checks_from, remedies
+from cignn.datasets.cohort_checks import Checks, apply_checks, checks_from
+from cignn.datasets.derivative_files import (
+    CHOOSE,
+    check_runs,
+    chosen_files,
+    find_files,
+    matching,
+    no_files,
+    with_entities,
+)
 from cignn.datasets.exclusions import excluded, joined
+from cignn.datasets.mat_files import MatReader
 from cignn.datasets.reading import all_named
-from cignn.datasets.roi_files import ENDINGS, MatReader, RoiTable, read_roi_file
+from cignn.datasets.roi_files import Wanted, ending_of, read_roi_file
+from cignn.datasets.roi_tables import (
+    TRANSPOSE,
+    RoiTable,
+    in_one_order,
+    joined_runs,
+    kept_rois,
+    other_names,
+    other_rois,
+)
 from cignn.datasets.scans import all_scans, from_scans, holds_scans
 from cignn.datasets.series import SeriesStack, are_matrices, looks_turned
 
 FOLDERS = ("series", "matrices")
-TRANSPOSE = Option("transpose", (True,), "pass {} if the files hold ROIs × time points")
 
 
 def load_cohort(
@@ -39,6 +57,11 @@ def load_cohort(
     atlas: Atlas | None = None,
     n_rois: int | None = None,
     transpose: bool = False,
+    variable: str | None = None,
+    rois: str | Sequence[str] | None = None,
+    files: str | None = None,
+    runs: str | None = None,
+    dlabel: str | Path | None = None,
     extract: Any = None,
     entities: Mapping[str, str] | None = None,
     n_jobs: int | None = None,
@@ -51,8 +74,10 @@ def load_cohort(
 
     - a folder with ``participants.tsv`` (columns ``participant_id``, ``label`` and optionally ``site``,
       ``age``, ``sex``, ``mean_fd``, …) and a folder ``series/`` (time points × ROIs) or ``matrices/`` (ROIs ×
-      ROIs) with one file per subject: .1D, .csv, .tsv, .txt, .npy or .mat. File names begin with the id, with
-      or without ``sub-``; anything may follow an underscore (``sub-001_task-rest.csv``). If subjects have
+      ROIs) with one file per subject: .1D, .csv, .tsv, .txt, .npy, .mat (of DPABI, CONN or your own), .netcc,
+      .ptseries.nii, .pconn.nii or .dtseries.nii. File names begin with the id, with or without ``sub-``;
+      anything may follow an underscore (``sub-001_task-rest.csv``). ``ROISignals_001.mat`` and CONN's
+      ``ROI_Subject001_Condition000.mat`` are found too. If subjects have
       several scans, pass ``duplicates="keep"``: files or lines with the same id are scans of one subject,
       told apart by the columns ``session`` and ``run`` and by names such as ``sub-001_ses-2_run-1.csv``;
     - an .npz file with ``series`` (all time points, R) and ``lengths`` (n,), or ``series`` (n, t, R), or
@@ -61,6 +86,8 @@ def load_cohort(
     - a folder with these arrays as .npy files (``matrices.npy``, ``label.npy``, …), as
       ``Cohort.save(path, mapped=True)`` writes them. Series and matrices, which must be float32, stay on disk
       and are read when they are needed: a cohort may be larger than memory;
+    - the output folder of xcp_d, C-PAC or the HCP pipelines, with the table of participants in it or in a
+      folder above. Where it has both, series are read; ``data="matrices"`` reads matrices;
     - a BIDS-derivatives folder written by fMRIPrep, together with ``extract=RoiSeries(atlas=…)`` of
       `cignn.connectome`, which extracts ROI series from the scans.
 
@@ -81,10 +108,27 @@ def load_cohort(
         Number of ROIs each file must have. By default that of the atlas, else that of most files.
     transpose : bool, default=False
         Whether the files hold ROIs × time points instead of time points × ROIs.
+    variable : str, default=None
+        What to read of files that hold several things: the variable of .mat files, the matrix of .netcc files
+        ("CC" by default), the map of ``dlabel``.
+    rois : str or sequence of str, default=None
+        Names of the ROIs to keep, or patterns such as "atlas.*". By default all; of CONN's files all but
+        tissues ("Grey Matter", "White Matter", "CSF") and covariates.
+    files : str, default=None
+        Pattern of the names of the files to read, such as "*_run-1_*". In a folder that has neither
+        ``series/`` nor ``matrices/`` and is of no program above, files with such names are read wherever they
+        are below it.
+    runs : {"concatenate"}, default=None
+        What to do if subjects have several files of series: "concatenate" standardises each region in each
+        file and puts the files of a subject one after the other. By default ``duplicates`` decides.
+    dlabel : str or Path, default=None
+        A .dlabel.nii file with the regions of .dtseries.nii files: series are means over the grayordinates
+        of each label.
     extract : RoiSeries, default=None
         Extracts ROI series from scans of derivatives; ``extract.transform(paths)`` must return a cohort.
     entities : dict, default=None
-        BIDS entities of the scans to read, for instance ``{"task": "rest", "space": "MNI152Lin"}``.
+        BIDS entities in the names of the files or scans to read, for instance ``{"task": "rest", "space":
+        "MNI152Lin"}`` or ``{"atlas": "Gordon"}``.
     n_jobs : int, default=None
         Number of files read at once; by default the number of processors.
     verbose : int, default=0
@@ -131,19 +175,33 @@ def load_cohort(
         raise ValueError(f"data must be series or matrices, got {data!r}.")
     if n_rois is not None:
         whole("n_rois", n_rois, 1)
+    choice("runs", runs, (None, "concatenate"))
+    rois = [rois] if isinstance(rois, str) else rois
+    words = [("variable", variable), ("files", files), *(("rois", one) for one in rois or ())]
+    for name, word in words:
+        if word is not None and not (isinstance(word, str) and word.strip()):
+            raise ValueError(f"{name} must be a name or pattern, got {shown(word)}.")
+    reading = {"variable": variable, "rois": rois, "files": files, "runs": runs, "dlabel": dlabel}
+    entities = dict(entities or {})
+    found = None
     if not path.is_dir() or holds_arrays(path):
         cohort = _from_arrays(path, label, data, n_rois, transpose)
+        _refuse(reading, path, "is read as arrays")
         cohort = cohort if atlas is None else cohort.with_atlas(atlas)
         if not checks and was_saved(path):
             return cohort
-    elif extract is not None or holds_scans(path):
-        cohort = from_scans(path, label, participants, extract, dict(entities or {}), rules)
+    elif extract is not None or (found := _files_in(path, data, files, entities, dlabel)) is None:
+        _refuse(reading, path, "holds scans")
+        cohort = from_scans(path, label, participants, extract, entities, rules)
     else:
-        place = _data_folder(path, data)
-        frame, source = people.participants_table(participants, [path])
+        folder, square, paths = found
+        above = [] if folder != path else [path.parent, path.parent.parent]
+        frame, source = people.participants_table(participants, [path, *above])
+        labels = None if dlabel is None else read_dlabel(dlabel, variable)
         cohort = _from_files(
-            frame, source, place, label=label, atlas=atlas, n_rois=n_rois, transpose=transpose,
-            n_jobs=n_jobs, verbose=verbose, rules=rules,
+            frame, source, folder, paths, square, label=label, atlas=atlas, n_rois=n_rois,
+            transpose=transpose, runs=runs, n_jobs=n_jobs, verbose=verbose, rules=rules,
+            wanted=Wanted(variable, labels, rois),
         )  # fmt: skip
     if cohort.series is not None:
         _check_series(cohort, path, told=transpose or n_rois is not None or atlas is not None)
@@ -196,52 +254,99 @@ def checked(cohort: Cohort, rules: Checks, path: Path) -> Cohort:
 # ------------------------------------------------------------------------- a table and files
 
 
-def _data_folder(path: Path, wanted: str | None) -> Path:
+class _Files(NamedTuple):
+    folder: Path
+    square: bool  # whether they hold matrices
+    paths: list[Path]
+
+
+def _files_in(
+    path: Path,
+    wanted: str | None,
+    pattern: str | None,
+    entities: dict[str, str],
+    dlabel: str | Path | None,
+) -> _Files | None:
+    """The files of a folder's series/ or matrices/, or where other programs put them; None for scans."""
     have = [name for name in FOLDERS if (path / name).is_dir() and wanted in (None, name)]
     if len(have) == 2:
         raise DataError(f"{path} has both series/ and matrices/", options=[Option("data", FOLDERS)])
-    if not have:
-        name = f"{wanted}/" if wanted else "series/ or matrices/"
-        scans = Option("extract", advice="pass extract=RoiSeries(atlas=…) for what fMRIPrep leaves")
-        raise DataError(f"{path} has no folder {name} with one file per subject", options=[scans])
-    return path / have[0]
+    if have:
+        folder = path / have[0]
+        there = [file for file in folder.iterdir() if file.name[0] != "."]
+        files = all_named(file for file in there if ending_of(file))
+        if not files:
+            raise no_files(folder, sorted({kind for file in there if (kind := cifti_kind(file))}))
+        files = with_entities(matching(files, pattern, folder), entities, folder)
+        return _Files(folder, have[0] == "matrices", files)
+    found = find_files(path, pattern)
+    series = found.dense if dlabel is not None else found.series
+    matrices = wanted == "matrices" or (wanted is None and not series)
+    chosen = found.matrices if matrices else series
+    if wanted == "matrices" and pattern is not None:
+        chosen = chosen or found.series  # their names do not say what they are
+    if chosen:
+        return _Files(path, matrices, chosen_files(chosen, entities, path))
+    if wanted is not None and (found.series or found.matrices):
+        raise DataError(f"{path} holds no {wanted}", options=[Option("data", advice="leave {} out")])
+    if holds_scans(path):
+        return None
+    if found.dense:
+        option = Option("dlabel", advice="name the .dlabel.nii of the regions with {}")
+        raise DataError(f"{path} has series of grayordinates, not of regions", options=[option])
+    name = f"{wanted}/" if wanted else "series/ or matrices/"
+    scans = Option("extract", advice="pass extract=RoiSeries(atlas=…) for what fMRIPrep leaves")
+    below = Option("files", advice="name files of folders below with {}")
+    raise DataError(f"{path} has no folder {name} with one file per subject", options=[scans, below])
+
+
+def _refuse(options: Mapping[str, Any], path: Path, why: str) -> None:
+    """Refuse options of files where none are read one by one."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        problem = f"{path} {why}, {name_some(given)} is for one file per subject"
+        raise DataError(problem, options=[Option(given[0], advice="leave {} out")])
 
 
 def _from_files(
     frame: pd.DataFrame,
     source: str,
     folder: Path,
+    files: list[Path],
+    square: bool,
     *,
     label: str | None,
     atlas: Atlas | None,
     n_rois: int | None,
     transpose: bool,
+    runs: str | None,
     n_jobs: int | None,
     verbose: int,
     rules: Checks,
+    wanted: Wanted,
 ) -> Cohort:
     people.labels(frame, label, source)  # a wrong name is told before a thousand files are read
-    files = all_named(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS and p.name[0] != ".")
-    if not files:
-        deeper = any(p.suffix.lower() in ENDINGS for p in folder.rglob("*"))
-        advice = "; put those of the folders below into this one" if deeper else ""
-        raise DataError(f"{folder} holds no file with an ending of {', '.join(ENDINGS)}{advice}")
-    choose = all_scans if rules.duplicates == "keep" else people.one_scan_each
-    frame, paths, gone = choose(frame, files, folder, source, rules)
-    tables = read_many(paths, n_jobs, verbose)
+    frame, paths, gone = _owned(frame, files, folder, source, runs, square, rules)
+    tables = read_many(paths, n_jobs, verbose, wanted=wanted)
     if transpose:
         tables = [RoiTable(table.values.T, None) for table in tables]
-    square = folder.name == "matrices"
+    if wanted.rois is not None:
+        named = zip(tables, paths, strict=True)
+        tables = [kept_rois(table, wanted.rois, square, path) for table, path in named]
     for misfits in (
-        lambda ids, tables: _other_rois(ids, tables, folder, n_rois, atlas, rules),
-        lambda ids, tables: _other_names(ids, tables, folder, rules),
+        lambda ids, tables: other_rois(ids, tables, folder, square, n_rois, atlas, rules),
+        lambda ids, tables: other_names(ids, tables, folder, rules),
     ):
         wrong = misfits(frame["participant_id"], tables)  # place → why
         ids = frame["participant_id"].iloc[list(wrong)]
         gone = joined(gone, excluded(ids, "mixed_rois", list(wrong.values())))
         frame = frame.drop(index=list(wrong)).reset_index(drop=True)
         tables = [table for i, table in enumerate(tables) if i not in wrong]
-    tables = _in_one_order(frame["participant_id"], tables, folder, atlas)
+    tables = in_one_order(frame["participant_id"], tables, folder, square, atlas)
+    if runs is not None:
+        places = frame.groupby("participant_id", sort=False).indices.values()
+        tables = [joined_runs([tables[i] for i in some]) for some in places]
+        frame = frame.drop_duplicates("participant_id").reset_index(drop=True)
     names = [table.names for table in tables]
     shared = names[0] if names[0] is not None and all(n == names[0] for n in names) else None
     if shared is not None and len(set(shared)) < len(shared):
@@ -253,131 +358,49 @@ def _from_files(
     return Cohort(**data, **told, roi_names=roi_names, atlas=atlas)._noting(gone)
 
 
+def _owned(
+    frame: pd.DataFrame,
+    files: list[Path],
+    folder: Path,
+    source: str,
+    runs: str | None,
+    square: bool,
+    rules: Checks,
+) -> people.Matched:
+    """Match the lines of the table with their files, one each, all scans or all runs."""
+    if runs is None:
+        if rules.duplicates == "keep":
+            return all_scans(frame, files, folder, source, rules)
+        joins = [] if square else [Option("runs", ("concatenate",))]
+        return people.one_scan_each(frame, files, folder, source, rules, [people.SCANS, *joins, CHOOSE])
+    if square:
+        raise DataError(f"{folder} holds matrices", options=[Option("runs", advice="leave {} out")])
+    twice = frame["participant_id"].map(people.bare).duplicated()
+    if twice.any():
+        names = frame["participant_id"][twice].unique()
+        problem = f"the same id occurs more than once for {name_some(names)}"
+        raise DataError(problem, subjects=names, remedy="keep one line for all runs", source=source)
+    matched = all_scans(frame, files, folder, source, rules)
+    check_runs(matched.frame["participant_id"].tolist(), matched.paths, folder)
+    return matched
+
+
 def read_many(
-    paths: Sequence[Path], n_jobs: int | None = None, verbose: int = 0, columns: slice | None = None
+    paths: Sequence[Path],
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    columns: slice | None = None,
+    wanted: Wanted | None = None,
 ) -> list[RoiTable]:
     """Read many files, several at once: it is mostly waiting for the disk that threads save.
 
-    columns : which columns to keep, None for all
+    columns : which columns to keep, None for all. wanted : what to take of files that hold several things
     """
 
     def read(path: Path) -> RoiTable:
-        table = read_roi_file(path, mats)
+        table = read_roi_file(path, mats, wanted)
         return table if columns is None else RoiTable(table.values[:, columns].copy(), None)
 
     workers = min(n_jobs or os.cpu_count() or 1, 16, max(len(paths), 1))
     with MatReader(len(paths)) as mats, ThreadPoolExecutor(max(workers, 1)) as pool:
         return list(track(pool.map(read, paths), "reading subjects", len(paths), verbose))
-
-
-def _other_rois(
-    subjects: Sequence[str],
-    tables: list[RoiTable],
-    folder: Path,
-    n_rois: int | None,
-    atlas: Atlas | None,
-    rules: Checks,
-) -> dict[int, str]:
-    """Place and shape of each table without the expected number of ROIs: the atlas's, or what most have."""
-    expected = n_rois or (None if atlas is None else len(atlas))
-    square = folder.name == "matrices"
-    shapes = [table.values.shape for table in tables]
-    words = ["×".join(map(str, shape)) for shape in shapes]
-    widths = Counter(width for _, width in shapes)
-    if square and all(height != width for height, width in shapes):
-        got = name_some(f"{name} ({shape})" for name, shape in zip(subjects, words, strict=True))
-        raise DataError(
-            f"matrices must be ROIs × ROIs, got {got}",
-            subjects=subjects,
-            values=words,
-            remedy="unfold vectors into matrices, put series into series/",
-            source=folder,
-        )
-    wanted = expected or widths.most_common(1)[0][0]
-    wrong = {i: words[i] for i, (h, w) in enumerate(shapes) if w != wanted or (square and h != w)}
-    if not wrong:
-        return wrong
-    turned = not square and sum(height == wanted for height, _ in shapes) > len(tables) / 2
-    if wanted not in widths and not turned:
-        usual, count = widths.most_common(1)[0]
-        have = f"{'all' if count == len(tables) else count} of the {len(tables)} files have {usual}"
-        what = f"n_rois is {n_rois}" if n_rois else f"the atlas has {wanted} regions"
-        remedy = "leave it out or correct it" if n_rois else "give the atlas of these files"
-        raise DataError(f"{what}, {have}", values=list(widths), remedy=remedy, source=folder)
-    if len(wrong) == len(tables) or rules.mixed_rois == "raise":
-        may_be_turned = not square and expected is None and len({h for h, _ in shapes}) == 1
-        hint = [Option("transpose", (True,))] if turned else [TRANSPOSE] if may_be_turned else []
-        number = Option("n_rois", advice="set the right number with {}")
-        what = "matrices" if square else "series (time points × ROIs)"
-        got = name_some(f"{subjects[i]} ({shape})" for i, shape in wrong.items())
-        raise DataError(
-            f"expected {what} of {wanted} ROIs, got {got}",
-            subjects=[subjects[i] for i in wrong],
-            values=list(wrong.values()),
-            options=[*hint, remedies("mixed_rois"), number],
-            source=folder,
-        )
-    return wrong
-
-
-def _other_names(
-    subjects: Sequence[str], tables: list[RoiTable], folder: Path, rules: Checks
-) -> dict[int, str]:
-    """Place of each table whose header names other regions than most do, in any order, and the first name."""
-    named = [None if table.names is None else tuple(sorted(table.names)) for table in tables]
-    counts = Counter(names for names in named if names is not None)
-    usual = counts.most_common(1)[0][0] if counts else ()
-    wrong = {
-        i: f"{_first_without(names, usual)} instead of {_first_without(usual, names)}"
-        for i, names in enumerate(named)
-        if names is not None and names != usual
-    }
-    if wrong and rules.mixed_rois == "raise":
-        whom = name_some(f"{subjects[i]} ({why})" for i, why in wrong.items())
-        raise DataError(
-            f"headers name other regions than most do in {whom}",
-            subjects=[subjects[i] for i in wrong],
-            values=list(wrong.values()),
-            options=[remedies("mixed_rois")],
-            remedy="give all files the same names",
-            source=folder,
-        )
-    return wrong
-
-
-def _first_without(names: Sequence[str], others: Sequence[str]) -> str:
-    """The first name that is not, or not as often, among the others."""
-    return next(iter(Counter(names) - Counter(others)))
-
-
-def _in_one_order(
-    subjects: Sequence[str], tables: list[RoiTable], folder: Path, atlas: Atlas | None
-) -> list[RoiTable]:
-    """Bring regions into one order, the atlas's where headers give its names, else the first header's."""
-    headers = [table.names for table in tables if table.names is not None]
-    if not headers:
-        return tables
-    try:
-        places = None if atlas is None else places_of(atlas.names, headers[0])
-    except ValueError as error:
-        raise DataError(str(error).removesuffix("."), source=folder) from None
-    wanted = headers[0] if places is None else [headers[0][i] for i in places]
-    if all(names == wanted for names in headers):
-        return tables
-    without = [name for name, table in zip(subjects, tables, strict=True) if table.names is None]
-    if without or len(set(wanted)) < len(wanted):
-        who = f"{name_some(without)} without names" if without else "some names twice"
-        raise DataError(
-            f"headers give the regions in different orders, with {who}",
-            subjects=without,
-            remedy="name every region once in every file",
-            source=folder,
-        )
-    square = folder.name == "matrices"
-    return [_reordered(table, wanted, square) for table in tables]
-
-
-def _reordered(table: RoiTable, wanted: list[str], square: bool) -> RoiTable:
-    assert table.names is not None
-    order = [table.names.index(name) for name in wanted]
-    return RoiTable(table.values[np.ix_(order, order)] if square else table.values[:, order], wanted)

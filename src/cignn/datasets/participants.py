@@ -204,6 +204,9 @@ def describe(frame: pd.DataFrame, label: str | None, source: str) -> dict[str, A
 
 # ----------------------------------------------------------------------------- who is whose
 
+_PREFIX = re.compile(r"ROI(Signals|Correlation(_FisherZ)?)_", re.IGNORECASE)
+_SUBJECT = re.compile(r"[_.](sub-[a-z0-9]|subject[-_]?\d)", re.IGNORECASE)
+
 
 def bare(name: str) -> str:
     """An id without ``sub-``, for comparison."""
@@ -215,10 +218,12 @@ def short(name: str) -> str:
     return name.lstrip("0") or "0" if name.isdigit() else name
 
 
-def files_of(ids: Sequence[str], paths: Sequence[Path]) -> dict[str, list[Path]]:
+def files_of(ids: Sequence[str], paths: Sequence[Path], root: Path | None = None) -> dict[str, list[Path]]:
     """Find each participant's files: ``001.csv``, ``sub-001.csv`` or ``sub-001_anything.csv``.
 
-    Ids match with or without ``sub-``; where that finds nothing, with or without leading zeros.
+    Ids match with or without ``sub-``; where that finds nothing, with or without leading zeros. Where a name
+    does not begin with an id, what programs write before it is left out (``ROISignals_001.mat``,
+    ``ROI_Subject001_Condition000.mat``); then the folders between ``root`` and the file are asked.
     """
     wanted = {bare(name): name for name in ids}
     shortened: dict[str, list[str]] = {}
@@ -226,16 +231,33 @@ def files_of(ids: Sequence[str], paths: Sequence[Path]) -> dict[str, list[Path]]
         shortened.setdefault(short(name), []).append(name)
     found: dict[str, list[Path]] = {name: [] for name in ids}
     for path in paths:
-        stem = bare(path.name.split(".")[0] if path.name.count(".") == 1 else path.name[: -len(path.suffix)])
-        parts = re.split(r"[_.]", stem)
-        heads = ["_".join(parts[:k]) for k in range(len(parts), 0, -1)]
-        owner = next((wanted[head] for head in [stem, *heads] if head in wanted), None)
-        if owner is None:
-            near = [shortened[short(head)] for head in [stem, *heads] if short(head) in shortened]
-            owner = wanted[near[0][0]] if near and len(near[0]) == 1 else None
+        stem = path.name.split(".")[0] if path.name.count(".") == 1 else path.name[: -len(path.suffix)]
+        folders = () if root is None else path.relative_to(root).parts[:-1]
+        owners = (_owner(words, wanted, shortened) for words in (stem, *_behind(stem), *folders))
+        owner = next((name for name in owners if name is not None), None)
         if owner is not None:
             found[owner].append(path)
     return found
+
+
+def _behind(stem: str) -> list[str]:
+    """What follows the words that programs write before an id: DPABI's, and any before a subject."""
+    subject = _SUBJECT.search(stem)
+    return [stem[match.end() :] for match in [_PREFIX.match(stem)] if match] + (
+        [stem[subject.start(1) :]] if subject else []
+    )
+
+
+def _owner(words: str, wanted: dict[str, str], shortened: dict[str, list[str]]) -> str | None:
+    """Whose id the words begin with."""
+    stem = bare(words)
+    parts = re.split(r"[_.]", stem)
+    heads = [stem, *("_".join(parts[:k]) for k in range(len(parts), 0, -1))]
+    exact = next((wanted[head] for head in heads if head in wanted), None)
+    if exact is not None:
+        return exact
+    near = [shortened[short(head)] for head in heads if short(head) in shortened]
+    return wanted[near[0][0]] if near and len(near[0]) == 1 else None
 
 
 SCANS = Option("duplicates", ("keep",), "pass {} where they are scans of one subject")
@@ -270,7 +292,7 @@ def one_scan_each(
         )
     gone = [excluded(frame["participant_id"][twice], "duplicates", "second line of the same id")]
     frame = frame[~twice].reset_index(drop=True)
-    matched = files_of(frame["participant_id"].tolist(), files)
+    matched = files_of(frame["participant_id"].tolist(), files, folder)
     errors = []
     several = {name: paths for name, paths in matched.items() if len(paths) > 1}
     if several and rules.duplicates != "keep_first":
@@ -288,10 +310,17 @@ def one_scan_each(
     gone.append(excluded([name for name, _ in later], "duplicates", [f"file {file}" for _, file in later]))
     without = [name for name, paths in matched.items() if not paths]
     owned = {path for paths in matched.values() for path in paths}
-    ownerless = [path.name for path in files if path not in owned]
+    ownerless = names_of([path for path in files if path not in owned], folder)
     gone.append(refuse_missing(without, ownerless, len(files), folder, source, rules, errors))
     frame = frame[~frame["participant_id"].isin(without)].reset_index(drop=True)
     return Matched(frame, [matched[name][0] for name in frame["participant_id"]], joined(*gone))
+
+
+def names_of(files: Sequence[Path], folder: Path) -> list[str]:
+    """Return the names of files, with their folders where names repeat."""
+    names = [path.name for path in files]
+    whole = len(set(names)) < len(names)
+    return [path.relative_to(folder).as_posix() for path in files] if whole else names
 
 
 def refuse_missing(

@@ -1,166 +1,71 @@
-"""One subject's numbers from one file: .1D, .csv, .tsv, .txt, .npy, .mat."""
+"""One subject's numbers from one file: text, .npy, .mat, .netcc or CIFTI."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
-import threading
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
 from cignn._array_files import UnreadableError, read_npy, reading, regular
-from cignn.datasets import mat_worker
+from cignn.datasets.cifti_files import READ as CIFTI
+from cignn.datasets.cifti_files import DenseLabels, cifti_kind, read_cifti, reading_cifti
+from cignn.datasets.mat_files import MatReader
+from cignn.datasets.netcc_files import read_netcc
 from cignn.datasets.reading import Line, cells_of, count_cells, is_number, numbered_lines, read_numbers
+from cignn.datasets.roi_tables import RoiTable, counts_up
 
-PATIENCE = 15.0  # seconds for a file; the largest of REST-meta-MDD take a tenth of one
-SPEED = 10 * 2**20  # bytes a second: large files on slow disks have as much more
-WORTHWHILE = 500  # files for which another process is worth its start
-WORKER = Path(mat_worker.__file__)
-
-
-class MatReader:
-    """Reads any number of .mat files, from several threads at once; to be used in a ``with`` statement.
-
-    A process is started when it is needed, and again after one that died.
-
-    Parameters
-    ----------
-    n_files : int, default=1
-        How many files there will be. To start a process takes as long as to read some hundred files, so there
-        is one for each so many, and the other threads wait.
-    """
-
-    def __init__(self, n_files: int = 1) -> None:
-        self._idle: list[subprocess.Popen] = []
-        self._free = threading.Semaphore(1 + n_files // WORTHWHILE)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self._idle:
-            _end(self._idle.pop())
-
-    def read(self, path: Path) -> np.ndarray:
-        """(rows, columns) float32 of the one table of numbers of a file, or of its ``ROISignals``."""
-        with self._free:
-            about, content = self._answer(path)
-        if "wrong" in about:
-            raise UnreadableError(about["wrong"])
-        return np.frombuffer(content, np.float32).reshape(about["shape"])
-
-    def _answer(self, path: Path) -> tuple[dict[str, Any], bytearray]:
-        """What a process says of a file, and its bytes; where it dies, whether it crashed or was too late."""
-        seconds = PATIENCE + path.stat().st_size / SPEED
-        try:
-            worker = self._idle.pop()
-        except IndexError:
-            worker = _start()
-        late = threading.Event()
-
-        def give_up() -> None:
-            late.set()
-            worker.kill()
-
-        patience = threading.Timer(seconds, give_up)
-        patience.start()
-        try:
-            answer = _ask(worker, path)
-        except (OSError, EOFError, ValueError):  # the process is gone
-            _end(worker)
-            if late.is_set():
-                raise UnreadableError(f"was not read within {seconds:.0f} seconds; save it again.") from None
-            raise UnreadableError("is damaged: it crashed SciPy's reader; save or get it again.") from None
-        except BaseException:
-            _end(worker)
-            raise
-        finally:
-            patience.cancel()
-        self._idle.append(worker)
-        return answer
-
-
-def _start() -> subprocess.Popen:
-    paths = os.pathsep.join(path for path in sys.path if path)  # where this process finds SciPy
-    worker = subprocess.Popen(
-        [sys.executable, "-P", str(WORKER)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-    )
-    with suppress(ImportError, AttributeError, OSError):  # Linux alone has pipes of a chosen size
-        import fcntl
-
-        assert worker.stdout is not None
-        fcntl.fcntl(worker.stdout, fcntl.F_SETPIPE_SZ, 2**20)  # a whole file at once
-    return worker
-
-
-def _ask(worker: subprocess.Popen, path: Path) -> tuple[dict[str, Any], bytearray]:
-    assert worker.stdin is not None and worker.stdout is not None
-    worker.stdin.write(json.dumps(str(path.absolute())).encode() + b"\n")
-    worker.stdin.flush()
-    about = json.loads(worker.stdout.readline() or "")
-    content = bytearray(about.get("bytes", 0))
-    rest = memoryview(content)
-    while len(rest):
-        got = worker.stdout.readinto(rest)  # type: ignore[attr-defined]
-        if not got:
-            raise EOFError
-        rest = rest[got:]
-    return about, content
-
-
-def _end(worker: subprocess.Popen) -> None:
-    worker.kill()
-    worker.wait()
-    for pipe in (worker.stdin, worker.stdout):
-        if pipe is not None:
-            with suppress(OSError):  # what was not sent has no reader any more
-                pipe.close()
-
-
-ENDINGS = (".1d", ".csv", ".tsv", ".txt", ".npy", ".mat")
-_ROW_NAMES = {"", "unnamed: 0", "index", "time", "frame", "volume", "tr"}  # columns that are no ROI
+ENDINGS = (".1d", ".csv", ".tsv", ".txt", ".npy", ".mat", ".netcc", *CIFTI)
+_ROW_NAMES = {"", "unnamed: 0", "index", "time", "frame", "volume", "node", "tr"}  # columns that are no ROI
 _CODE = re.compile(r"\d+(\.0+)?")  # of a region in an atlas, some tools write 2001.0
 _QUOTED = re.compile(r'"[^"]*"')
 
 
-class RoiTable(NamedTuple):
-    """The content of one file."""
+class Wanted(NamedTuple):
+    """What to take of files that hold more than one thing."""
 
-    values: np.ndarray  # (rows, columns) float32
-    names: list[str] | None  # of the columns, where a header gives them
+    variable: str | None = None  # name of the array, matrix or map
+    labels: DenseLabels | None = None  # of the grayordinates of .dtseries.nii files
+    rois: Sequence[str] | None = None  # patterns of names; None for all regions
 
 
-def read_roi_file(path: str | Path, mats: MatReader | None = None) -> RoiTable:
+def ending_of(path: Path) -> str:
+    """Return the ending that says how a file is read; "" where it is none of `ENDINGS`."""
+    return next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), "")
+
+
+def read_roi_file(path: str | Path, mats: MatReader | None = None, wanted: Wanted | None = None) -> RoiTable:
     """Read a table of numbers: time points × ROIs, or ROIs × ROIs.
 
     Text may have a header line with ROI names, in quotes where they hold separators, comment lines (# or %),
-    and commas, semicolons, tabs or spaces between numbers. Whole numbers that all differ, above broken ones,
-    are a header too: the codes of the regions. First columns of words, and one that rises evenly (the time)
-    or that the header gives no name or calls index, time, frame, volume or TR, are left out.
-    A .mat file holds one two-dimensional array of numbers, or several of which one is ``ROISignals``.
+    and commas, semicolons, tabs or spaces between numbers. A comment above the numbers with one name for each
+    column is a header too, and so are whole numbers that all differ, above broken ones: the codes of the
+    regions. First columns of words, and one that rises evenly (the time)
+    or that the header gives no name or calls index, time, frame, volume, node or TR, are left out.
+    A .mat file holds one two-dimensional array of numbers, or several of which one is ``ROISignals``, or
+    CONN's cells ``data`` and ``names``; ``wanted.variable`` names another one.
 
     mats : reads .mat files where there are many; by default one is made for this file
     """
     path = regular(path, f"give a file that ends in one of {', '.join(ENDINGS)}")
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
+    ending, wanted = ending_of(path), wanted or Wanted()
+    if not ending and not cifti_kind(path):
         raise ValueError(f"{path} has no known ending; expected one of {', '.join(ENDINGS)}.")
     if ending == ".npy":
         table = RoiTable(_single(read_npy(path)), None)
+    elif cifti_kind(path):
+        with reading_cifti(path):
+            table = read_cifti(path, wanted.labels)
     else:
         with reading(path, "is not a readable file of numbers."):
-            table = _read_mat(path, mats) if ending == ".mat" else _read_text(path)
+            if ending == ".mat":
+                table = _read_mat(path, mats, wanted)
+            else:
+                text = _text_of(path)
+                table = read_netcc(text, wanted.variable) if ending == ".netcc" else _read_text(text)
     if table.values.ndim != 2 or not table.values.size:
         raise ValueError(f"{path} must hold a table of numbers, got shape {table.values.shape}.")
     return table
@@ -172,19 +77,21 @@ def _single(values: np.ndarray) -> np.ndarray:
         return values.astype(np.float32, copy=False)
 
 
-def _read_mat(path: Path, mats: MatReader | None) -> RoiTable:
+def _read_mat(path: Path, mats: MatReader | None, wanted: Wanted) -> RoiTable:
+    whole = wanted.rois is not None
     if mats is not None:
-        return RoiTable(mats.read(path), None)
+        return mats.read(path, wanted.variable, whole)
     with MatReader() as reader:
-        return RoiTable(reader.read(path), None)
+        return reader.read(path, wanted.variable, whole)
 
 
-def _read_text(path: Path) -> RoiTable:
-    lines = numbered_lines(_text_of(path), comments="#%")
+def _read_text(text: str) -> RoiTable:
+    lines = numbered_lines(text, comments="#%")
     if not lines:
         raise UnreadableError("holds no numbers.")
+    above = [line for line in numbered_lines(text) if line.number < lines[0].number]
     separator = _separator(lines)
-    lines = _trimmed(lines, separator)
+    lines = _without_margin(_trimmed(lines, separator), separator, above)
     first = cells_of(lines[0][1], separator)  # as written: names may hold commas
     lines = _with_points(lines, separator)
     below = cells_of(lines[1][1], separator) if len(lines) > 1 else []
@@ -209,8 +116,24 @@ def _read_text(path: Path) -> RoiTable:
         _check_rows([cells_of(line, separator)[0] for _, line in lines], names)
     if _rises_evenly(values):
         values, names = values[:, 1:], None if names is None else names[1:]
+    names = _commented(above, separator, values.shape[1]) if names is None else names
     names = None if names is None else _plain_codes(names)
-    return RoiTable(values, None if names is None or _counts_up(names) else names)
+    return RoiTable(values, None if names is None or counts_up(names) else names)
+
+
+def _commented(above: list[Line], separator: str | None, width: int) -> list[str] | None:
+    """The names that a comment above the numbers gives to the columns, all different, or None.
+
+    Between spaces they could be a sentence of as many words: of few columns they must have marks of their
+    own, as in "#2001 #2002".
+    """
+    for _, line in reversed(above):
+        cells = [cell.lstrip("#% ").strip() for cell in cells_of(line.strip(), separator)]
+        cells = cells[1:] if len(cells) == width + 1 and not cells[0] else cells  # a mark of its own
+        sure = separator is not None or width >= 5 or line.count("#") == width
+        if len(set(cells)) == len(cells) == width and all(cells) and sure and "/" not in line:
+            return cells
+    return None
 
 
 def _text_of(path: Path) -> str:
@@ -260,6 +183,14 @@ def _trimmed(lines: list[Line], separator: str | None) -> list[Line]:
     return lines
 
 
+def _without_margin(lines: list[Line], separator: str | None, above: list[Line]) -> list[Line]:
+    """Drop the separator with which 3dROIstats -1Dformat begins every row, if a comment names the others."""
+    if separator is None or not all(line.startswith(separator) for _, line in lines):
+        return lines
+    named = _commented(above, separator, count_cells(lines[0].text, separator) - 1)
+    return lines if named is None else [Line(i, line[1:]) for i, line in lines]
+
+
 def _with_points(lines: list[Line], separator: str | None) -> list[Line]:
     """Points for decimal commas."""
     if separator in (None, ","):
@@ -278,12 +209,7 @@ def _is_header(cells: list[str], below: list[str]) -> bool:
     if len(codes) < 3 or not all(map(_CODE.fullmatch, codes)) or len(set(codes)) < len(codes):
         return False
     broken = any(not _CODE.fullmatch(cell.lstrip("+-")) for cell in below if cell and is_number(cell))
-    return broken or _counts_up(_plain_codes(codes))
-
-
-def _counts_up(names: list[str]) -> bool:
-    """Whether names only count: 1, 2, 3, … or 0, 1, 2, …"""
-    return any(names == [str(i) for i in range(start, len(names) + start)] for start in (0, 1))
+    return broken or counts_up(_plain_codes(codes))
 
 
 def _separator(lines: list[Line]) -> str | None:

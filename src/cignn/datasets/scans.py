@@ -12,8 +12,9 @@ from cignn._checks import DataError, Option, name_some
 from cignn.datasets import participants as people
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import Checks
+from cignn.datasets.derivative_files import find_files
 from cignn.datasets.exclusions import excluded, joined
-from cignn.datasets.participants import Matched, bare, files_of, known_column, refuse_missing, short
+from cignn.datasets.participants import Matched, bare, files_of, known_column, names_of, refuse_missing, short
 from cignn.datasets.reading import MISSING, all_named
 
 ENTITIES = {"session": "ses", "run": "run"}  # a column of the table → its word in names of files
@@ -27,7 +28,7 @@ def all_scans(frame: pd.DataFrame, files: list[Path], folder: Path, source: str,
     """
     spelling = {bare(name): name for name in reversed(frame["participant_id"].tolist())}
     frame = frame.assign(participant_id=frame["participant_id"].map(bare).map(spelling))
-    matched = files_of(list(dict.fromkeys(frame["participant_id"])), files)
+    matched = files_of(list(dict.fromkeys(frame["participant_id"])), files, folder)
     alone = ~frame["participant_id"].duplicated(keep=False)
     pairs = [
         (line, path)
@@ -48,7 +49,8 @@ def all_scans(frame: pd.DataFrame, files: list[Path], folder: Path, source: str,
         )
     described = {line for line, _ in pairs}
     without = [name for line, name in enumerate(frame["participant_id"]) if line not in described]
-    ownerless = [path.name for path in files if path not in set(taken)]
+    owned = set(taken)
+    ownerless = names_of([path for path in files if path not in owned], folder)
     gone = refuse_missing(without, ownerless, len(files), folder, source, rules)
     lines = [line for line, _ in pairs]
     return Matched(frame.iloc[lines].reset_index(drop=True), [path for _, path in pairs], gone)
@@ -74,7 +76,10 @@ def holds_scans(path: Path) -> bool:
     """Whether a folder holds scans rather than series or matrices."""
     if any((path / name).is_dir() for name in ("series", "matrices")):
         return False
-    return next(path.glob("sub-*/**/*_bold.nii*"), None) is not None
+    if next(path.glob("sub-*/**/*_bold.nii*"), None) is None:
+        return False
+    found = find_files(path)  # xcp_d leaves its series beside denoised scans
+    return not (found.series or found.matrices)
 
 
 def from_scans(
