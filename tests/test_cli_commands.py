@@ -607,6 +607,29 @@ def test_audit_tells_findings_and_how_serious_they_are(call: Call, here: Path) -
     assert result.code == 1 and "near-identical subjects" in result.words and "serious" in result.words
 
 
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+def test_audit_reports_bad_subjects_and_goes_on(call: Call, here: Path, kind: str) -> None:
+    study = here / f"bad_{kind}"
+    (study / kind).mkdir(parents=True)
+    cohort = make_cohort(36, 12, n_edges=3, data=kind, lengths=(50, 60), random_state=0)
+    for i, one in enumerate(cohort):
+        data = np.array(one.series if kind == "series" else one.matrix)
+        if i == 3:
+            data[:, 5] = data[5] = 0.0
+        if i == 8:
+            data[2, 4] = data[4, 2] = np.nan
+        np.save(study / kind / f"{one.subject}.npy", data)
+    table = {"participant_id": cohort.subjects, "label": np.where(cohort.y == 1, "patient", "control")}
+    pd.DataFrame(table).to_csv(study / "participants.tsv", sep="\t", index=False)
+    result = call("audit", str(study))
+    assert result.code == 0 and "class balance" in result.words
+    assert "ROIs without signal: 1 of 36 subjects" in result.words
+    assert f"{cohort.subjects[3]} (ROI-006)" in result.words
+    assert f"NaN or infinite values: 1 of 36 subjects have some: {cohort.subjects[8]}" in result.words
+    refused = call("audit", str(study), "--load", "constant_rois=raise")
+    assert refused.code == 2 and "drop_subject, drop_roi or zero" in refused.err  # keep is no remedy
+
+
 def test_reproduce_lists_and_runs_tables_of_the_paper(call: Call, here: Path) -> None:
     told = json.loads(call("reproduce", "--json").out)
     assert "explanation-accuracy" in [row["name"] for row in told["names"]]

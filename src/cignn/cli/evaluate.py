@@ -303,7 +303,7 @@ def audit(
         check_file(out, ".csv")
     options = assignments(load)
     if format_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
-        options = {"duplicates": "keep"} | options
+        options = dict.fromkeys(("duplicates", "non_finite", "constant_rois"), "keep") | options
     cohort = read_data(data, format=format, label=label, load=options, new=True, quiet=as_json)
     if not isinstance(cohort, Cohort):
         raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
