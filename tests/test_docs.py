@@ -254,9 +254,10 @@ def test_every_file_that_a_page_names_exists() -> None:
 
 def test_the_pictures_of_a_page_stand_in_the_order_of_its_calls() -> None:
     text = (ROOT / "docs" / "figures.md").read_text("utf-8")
-    shown = re.findall(r"images/figures/(\w+)\.png", text)
-    called = [call for call in dict.fromkeys(re.findall(r"report\.draw_(\w+)\(", text)) if call in shown]
-    assert [name for name in shown if name in called] == called
+    for block, below in re.findall(r"```python\n(.*?)```(.*?)(?=```python|\Z)", text, re.S):
+        shown = re.findall(r"images/figures/(\w+)\.png", below)
+        called = [name for name in dict.fromkeys(re.findall(r"draw_(\w+)\(", block)) if name in shown]
+        assert [name for name in shown if name in called] == called
 
 
 def test_every_block_says_what_it_is() -> None:

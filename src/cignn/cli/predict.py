@@ -12,7 +12,7 @@ import typer
 from cignn._files import write_csv
 from cignn._progress import track, working
 from cignn.cli import options as opt
-from cignn.cli.app import InterruptedWorkError, command, say, say_json, show_table
+from cignn.cli.app import InterruptedWorkError, command, fits_screen, say, say_json, show_table
 from cignn.cli.models import (
     class_named,
     explained,
@@ -92,8 +92,8 @@ def predict(
 
 
 def on_screen(table: pd.DataFrame, n_classes: int) -> pd.DataFrame:
-    """The table with, where classes are many, the probability of the predicted one alone."""
-    if n_classes <= MOST_CLASSES:
+    """The table with, where classes are many or have long names, the probability of the predicted alone."""
+    if n_classes <= MOST_CLASSES and (n_classes == 2 or fits_screen(table)):
         return table
     chances = table.iloc[:, -n_classes:]
     return table.drop(columns=chances.columns).assign(probability=chances.max(axis=1))
