@@ -391,6 +391,6 @@ def test_tables_break_lines_between_words_not_within(
 
 def test_a_column_gives_way_where_words_allow_it() -> None:
     cells, widths = fitted_columns([["name", "a-b"], ["label", "left_occipital_pole"]], 16, whole=True)
-    assert widths == [4, 10] and cells[1][1] == "left_\noccipital_\npole"
+    assert widths == [4, 12] and cells[1][1] == "left_\noccipital_\npole"
     assert fitted_columns([["name", "x"], ["n", "words that break"]], 12).widths == [4, 8]
     assert fitted_columns([["n", "antidisestablishmentarianism"]], 12).widths is None

@@ -29,7 +29,7 @@ def fitted_columns(columns: Sequence[Sequence[str]], room: int, whole: bool = Fa
     least = [_longest(column, str.split) for column in cells]
     fixed = range(1 if whole else 0)
     for k in fixed:
-        least[k] = max(map(len, cells[k][1:]), default=0)
+        least[k] = max([least[k], *map(len, cells[k][1:])])
     while sum(least) > room:
         gains = [least[k] - _longest(column, _JOINTS.findall) for k, column in enumerate(cells)]
         for k in fixed:
