@@ -12,6 +12,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from ctypes.util import find_library
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
@@ -128,7 +129,8 @@ def fits_screen(table: pd.DataFrame, digits: int = 3) -> bool:
 def _fitted(table: pd.DataFrame, digits: int, most: int | None) -> Fitted:
     """Cells and widths of a table on this screen; beside its letters, a column takes two of the frame's."""
     rows = table.head(most or len(table)).itertuples(index=False)
-    lines = [[_name(name) for name in table.columns], *([_cell(value, digits) for value in row] for row in rows)]
+    lines = [[_name(name) for name in table.columns]]
+    lines += [[_cell(value, digits) for value in row] for row in rows]
     room = Console().width - 2 * table.shape[1] - 1
     return fitted_columns(list(zip(*lines, strict=True)), room, _short_names(table))
 
@@ -338,16 +340,27 @@ def info(as_json: opt.Json = False) -> None:
 
     Example: [bold]cignn info[/]
     """
-    import torch
-
     facts = {"python": platform.python_version(), "cignn": __version__}
     facts |= {package: _version(package) for package in PACKAGES}
-    facts["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    facts["threads"] = str(torch.get_num_threads())
+    facts |= _device()
     if as_json:
         say_json(facts)
     else:
         show_facts(facts, "")
+
+
+def _device() -> dict[str, str]:
+    """What torch computes on, and in how many threads; it is only asked where there may be a GPU."""
+    if os.name == "posix" and not Path("/proc/driver/nvidia").exists() and find_library("cuda") is None:
+        from joblib import cpu_count
+
+        said = os.environ.get("OMP_NUM_THREADS", "")
+        threads = said if said.isdigit() else str(cpu_count(only_physical_cores=True))
+        return {"device": "cpu", "threads": threads}
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    return {"device": device, "threads": str(torch.get_num_threads())}
 
 
 def _version(package: str) -> str:

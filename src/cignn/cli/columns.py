@@ -10,7 +10,7 @@ _JOINTS = re.compile(r"[^\s_/-]*[_/-]+|[^\s_/-]+")  # "social_anxiety-type" → 
 
 
 class Fitted(NamedTuple):
-    """The cells of each column, headings first, and the widths in which they fit; None where nothing helps."""
+    """Cells of each column, headings first, and widths in which they fit; None where nothing helps."""
 
     cells: list[list[str]]
     widths: list[int] | None
@@ -23,7 +23,7 @@ def fitted_columns(columns: Sequence[Sequence[str]], room: int, whole: bool = Fa
     first column's cells never break. Joints are underscores, hyphens and slashes.
     """
     cells = [list(column) for column in columns]
-    natural = [max((len(line) for cell in column for line in cell.splitlines()), default=0) for column in cells]
+    natural = [max(map(len, column), default=0) for column in cells]
     if sum(natural) <= room:
         return Fitted(cells, natural)
     least = [_longest(column, str.split) for column in cells]

@@ -22,8 +22,16 @@ from cignn.cli.app import (
     say_words,
     show_table,
 )
-from cignn.cli.models import check_kind, cohort_model, estimators_of, explainable, refuse_for_graphs
+from cignn.cli.models import (
+    check_kind,
+    check_methods,
+    cohort_model,
+    estimators_of,
+    explainable,
+    refuse_for_graphs,
+)
 from cignn.cli.reading import (
+    check_data,
     check_file,
     check_folder,
     format_of,
@@ -146,14 +154,15 @@ def evaluate(
 
     Example: [bold]cignn evaluate my_study --protocol loso --methods ci-gnn,rbf-svm[/]
     """
-    format_of(data, format)  # before the wait for imports
+    check_data(data, format, label, assignments(load))
+    check_methods(names_in(methods))
+    check_kind(connectivity, fisher)
     from cignn import Cohort
     from cignn.evaluation import Store, make_protocol, positive_class, summary
     from cignn.evaluation.runner import plan, run_tasks
     from cignn.evaluation.splits import labels_of
 
     check_folder(out)
-    check_kind(connectivity, fisher)
     given = {"n_splits": folds, "n_repeats": repeats}
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
     estimators = estimators_of(names_in(methods), assignments(settings), device)
@@ -297,7 +306,6 @@ def audit(
     """
     format_of(data, format)  # before the wait for imports
     from cignn import Cohort
-    from cignn.evaluation import audit as look
 
     if out is not None:
         check_file(out, ".csv")
@@ -307,6 +315,8 @@ def audit(
     cohort = read_data(data, format=format, label=label, load=options, new=True, quiet=as_json)
     if not isinstance(cohort, Cohort):
         raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
+    from cignn.evaluation import audit as look
+
     with working("looking for leaks", not as_json):
         findings = look(cohort)
     if out is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cignn._checks import meant
+from cignn._checks import meant, nearest
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import complain, positive_words, show_facts
@@ -99,6 +99,13 @@ def refuse_for_graphs(context: typer.Context) -> None:
             raise typer.BadParameter(
                 "is for cohorts, the data are graphs; leave it out.", param_hint=f"'{param.opts[0]}'"
             )
+
+
+def check_methods(names: list[str]) -> None:
+    """Refuse an unknown method before the wait for imports; the words are those of `make_estimator`."""
+    for name in names:
+        if name not in opt.METHODS:
+            raise ValueError(f"there is no classifier {name!r}{nearest(name, opt.METHODS)}")
 
 
 def estimators_of(names: list[str], settings: dict[str, Any], device: str) -> dict[str, Any]:

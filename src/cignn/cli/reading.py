@@ -87,16 +87,8 @@ def read_data(
     from cignn.datasets.exclusions import exclusion_lines
 
     found_format = format_of(path, format)
-    readers: dict[str, Callable[..., Any]] = {
-        "cohort": datasets.load_cohort,
-        "tu": datasets.load_tu,
-        "ba2motifs": datasets.load_ba2motifs,
-        "spmotif": datasets.load_spmotif,
-        "abide": datasets.load_abide,
-        "rest-meta-mdd": datasets.load_rest_meta_mdd,
-        "srpbs": datasets.load_srpbs,
-    }
-    reader, options = readers[found_format], dict(load or {})
+    reader: Callable[..., Any] = getattr(datasets, f"load_{found_format.replace('-', '_')}")
+    options = dict(load or {})
     _check_options(reader, options, found_format)
     if found_format == "cohort":
         options = {
@@ -118,6 +110,16 @@ def read_data(
         for line in exclusion_lines(found.exclusions):
             complain("note", line)
     return found
+
+
+def check_data(path: Path, format: str, label: str, load: Mapping[str, Any]) -> None:
+    """Refuse a path, a format or a column of labels that is not there, before the wait for imports."""
+    if format_of(path, format) != "cohort" or path.is_file() or arrays_in(path):
+        return
+    from cignn.datasets import participants
+
+    frame, source = participants.participants_table(load.get("participants"), [path, *path.parents[:2]])
+    participants.label_column(frame, label, source)
 
 
 def format_of(path: Path, format: str = "auto") -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import positions
 from cignn._checks import letters
 from cignn.datasets.reading import MISSING, no_column, read_table
-from cignn.graphs.storage import positions
 
 # The nine systems with the colours the paper's figures give them (LaTeX's names as RGB).
 SYSTEMS = {

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cignn._arrays import digest
+from cignn._arrays import digest, positions
 from cignn._mapped import MappedArray
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
@@ -18,7 +18,6 @@ from cignn.datasets.labels import as_sites
 from cignn.datasets.reading import as_table
 from cignn.datasets.series import SeriesStack, as_matrices
 from cignn.datasets.truth import as_carries, as_sets, as_truth
-from cignn.graphs.storage import positions
 
 logger = logging.getLogger(__name__)
 

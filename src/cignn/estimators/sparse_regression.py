@@ -1,4 +1,4 @@
-"""`SparseLogisticRegression`: L1-penalised logistic regression of several classes, quick where features are many.
+"""`SparseLogisticRegression`: the lasso for more than two classes, quick where features are many.
 
 For more than two classes scikit-learn has one solver with an L1 penalty, SAGA. Its steps are limited by the
 longest vector, |x|² of some thousands for connections, and each goes through all features: it takes
@@ -46,7 +46,7 @@ class Problem(NamedTuple):
 
 
 class SparseLogisticRegression(LogisticRegression):
-    """scikit-learn's logistic regression with an L1 penalty, whose several classes have a solver of their own.
+    """scikit-learn's logistic regression with an L1 penalty and another solver for several classes.
 
     Same parameters, same objective, same attributes. It is done when no derivative is further than ``tol``
     from where the penalty, which is 1 per unit, would have it; ``max_iter`` bounds the steps.
@@ -103,9 +103,7 @@ def solve(problem: Problem, tol: float, max_iter: int) -> Solution:
         active = coef.any(1)
 
 
-def descend(
-    problem: Problem, coef: np.ndarray, intercept: np.ndarray, tol: float, max_iter: int
-) -> Solution:
+def descend(problem: Problem, coef: np.ndarray, intercept: np.ndarray, tol: float, max_iter: int) -> Solution:
     """Accelerated proximal gradient steps with a step length that adapts, begun anew where they overshoot.
 
     Beck and Teboulle, "A fast iterative shrinkage-thresholding algorithm", 2009; O'Donoghue and Candès,
