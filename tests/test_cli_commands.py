@@ -630,6 +630,34 @@ def test_audit_reports_bad_subjects_and_goes_on(call: Call, here: Path, kind: st
     assert refused.code == 2 and "drop_subject, drop_roi or zero" in refused.err  # keep is no remedy
 
 
+def test_an_atlas_that_was_forgotten_is_suggested_and_taken_later(call: Call, here: Path) -> None:
+    cohort = make_cohort(24, 116, n_edges=6, data="matrices", random_state=0)
+    cohort._with(atlas=None, roi_names=None).save("unnamed.npz")
+    words = "the 116 regions have no names; if they are AAL's, --atlas aal116 names them."
+    result = call("fit", "unnamed.npz", "--out", "unnamed", "--method", "lasso")
+    assert result.code == 0 and result.err.count(words) == 1
+    assert words in call("audit", "unnamed.npz").err
+    assert words not in call("audit", "unnamed.npz", "--atlas", "aal116").err
+    told = call("explain", "unnamed", "unnamed.npz", "--out", "numbers", "--no-figures")
+    assert told.code == 0 and told.err.count(words) == 1
+    named = "explain unnamed unnamed.npz --out names --no-figures --atlas aal116"
+    result = call(*named.split())
+    assert result.code == 0 and words not in result.err
+    edges = pd.read_csv("names/group_edges.csv")
+    assert set(edges["source"]) <= set(aal116().names) and "source_system" in edges
+    numbers = pd.read_csv("numbers/group_edges.csv")
+    np.testing.assert_allclose(edges["contribution"], numbers["contribution"])
+    assert words in call("report", "unnamed", "--out", "u1.html", "--no-audit").err
+    assert call("report", "unnamed", "--out", "u2.html", "--no-audit", "--atlas", "aal116").code == 0
+    assert "Precentral_L" in (here / "u2.html").read_text()
+    assert call("predict", "unnamed", "unnamed.npz", "--atlas", "aal116").code == 0
+    call("fit", "unnamed.npz", "--out", "named", "--method", "lasso", "--atlas", "aal116", "--json")
+    others = pd.DataFrame({"name": [f"other {i}" for i in range(116)]})
+    others.to_csv("others.csv", index=False)
+    refused = call("explain", "named", "unnamed.npz", "--atlas", "others.csv")
+    assert refused.code == 2 and "not those that were learnt from" in refused.err, "real names are kept"
+
+
 def test_reproduce_lists_and_runs_tables_of_the_paper(call: Call, here: Path) -> None:
     told = json.loads(call("reproduce", "--json").out)
     assert "explanation-accuracy" in [row["name"] for row in told["names"]]

@@ -29,6 +29,7 @@ from cignn.cli.models import (
     estimators_of,
     explainable,
     refuse_for_graphs,
+    suggest_atlas,
 )
 from cignn.cli.reading import (
     check_data,
@@ -292,6 +293,7 @@ def audit(
         bool, typer.Option("--strict", help="Exit with code 1 if a finding is serious.")
     ] = False,
     label: opt.Label = "label",
+    atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
     load: opt.Load = None,
     config: opt.Config = None,
@@ -312,9 +314,10 @@ def audit(
     options = assignments(load)
     if format_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
         options = dict.fromkeys(("duplicates", "non_finite", "constant_rois"), "keep") | options
-    cohort = read_data(data, format=format, label=label, load=options, new=True, quiet=as_json)
+    cohort = read_data(data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=as_json)
     if not isinstance(cohort, Cohort):
         raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
+    suggest_atlas(cohort.roi_names, as_json)
     from cignn.evaluation import audit as look
 
     with working("looking for leaks", not as_json):

@@ -23,7 +23,7 @@ from cignn.cli.app import (
     say_words,
     show_facts,
 )
-from cignn.cli.models import check_kind, check_methods, cohort_model, refuse_for_graphs
+from cignn.cli.models import check_kind, check_methods, cohort_model, refuse_for_graphs, suggest_atlas
 from cignn.cli.reading import check_data, how_many, read_data
 from cignn.cli.settings import FILE, assignments, settings_text
 
@@ -90,6 +90,7 @@ def fit(
     counted = positive_class(labels_of(cohort).y, positive)
     model: Any = classifier
     if isinstance(cohort, Cohort):
+        suggest_atlas(cohort.roi_names, as_json)
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
         choices = (*steps, deconfound, deconfound_on)
         model = cohort_model(classifier, cohort, *choices, positive=positive, verbose=int(not as_json))

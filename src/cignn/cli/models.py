@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from cignn import Cohort, CohortClassifier, Explanations, GraphSet
 
 
+KNOWN_SIZES = {116: "aal116"}  # regions → the built-in atlas that has as many
+
+
 def cohort_model(
     classifier: Any,
     cohort: Cohort,
@@ -245,6 +248,30 @@ def read_new(
     if label == "label":
         label = str(earlier.get("label", label))
     return read_data(path, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
+
+
+def suggest_atlas(names: list[str], quiet: bool) -> None:
+    """Say which atlas regions without names may be of, by their number."""
+    from cignn.datasets.atlas import unnamed
+
+    if not quiet and len(names) in KNOWN_SIZES and unnamed(names):
+        atlas = KNOWN_SIZES[len(names)]
+        complain(
+            "note", f"the {len(names)} regions have no names; if they are AAL's, --atlas {atlas} names them."
+        )
+
+
+def with_names(fitted: Any, data: Cohort | GraphSet, given: bool, quiet: bool) -> Any:
+    """Return a model whose regions had no names with those given with new data; else say how to give some."""
+    from cignn import Cohort, CohortClassifier
+    from cignn.datasets.atlas import unnamed
+
+    if not isinstance(fitted, CohortClassifier) or not isinstance(data, Cohort):
+        return fitted
+    if given and data.atlas is not None and unnamed(fitted.roi_names_):
+        return fitted.with_atlas(data.atlas)
+    suggest_atlas(fitted.roi_names_, quiet)
+    return fitted
 
 
 def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -> pd.DataFrame:

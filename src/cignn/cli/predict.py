@@ -22,6 +22,7 @@ from cignn.cli.models import (
     read_new,
     tell_scores,
     with_correlations,
+    with_names,
 )
 from cignn.cli.reading import (
     as_graphs,
@@ -74,6 +75,7 @@ def predict(
     fitted = load_model(model)
     counted = positive_of(fitted, model, positive)
     data = read_new(new, model, format, label, atlas, load, as_json)
+    fitted = with_names(fitted, data, atlas is not None, quiet=True)
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))
@@ -175,6 +177,7 @@ def explain(
     counted = positive_of(fitted, model, positive)
     wanted = class_named(fitted.classes_, target)
     data = read_new(new, model, format, label, atlas, load, as_json)
+    fitted = with_names(fitted, data, atlas is not None, as_json)
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))

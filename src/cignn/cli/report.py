@@ -12,7 +12,14 @@ import typer
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command, complain, say, say_json
-from cignn.cli.models import cohort_model, estimators_of, explainable, explained, with_correlations
+from cignn.cli.models import (
+    cohort_model,
+    estimators_of,
+    explainable,
+    explained,
+    with_correlations,
+    with_names,
+)
 from cignn.cli.reading import (
     as_graphs,
     check_file,
@@ -136,6 +143,7 @@ def report(
     try:
         if fitted is None:
             model, fitted = _trained(run, settings, cohort, seed, as_json)
+        fitted = with_names(fitted, cohort, atlas is not None, as_json)
         classifier, graphs = as_graphs(fitted, cohort)
         explanations = explained(classifier, graphs, explainer, seed, as_json)
         explanations = with_correlations(explanations, fitted, cohort)
