@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cignn.datasets.molecules import mutagenic_groups
     from cignn.datasets.motif_files import load_ba2motifs, load_spmotif
     from cignn.datasets.motifs import make_ba2motifs, make_spurious_motifs
+    from cignn.datasets.named_atlases import load_atlas
     from cignn.datasets.planting import plant_edges
     from cignn.datasets.rest_meta_mdd import load_rest_meta_mdd
     from cignn.datasets.simulated import make_cohort
@@ -29,6 +30,7 @@ __all__ = [
     "aal116",
     "check_cohort",
     "load_abide",
+    "load_atlas",
     "load_ba2motifs",
     "load_cohort",
     "load_rest_meta_mdd",
@@ -51,6 +53,7 @@ _PLACES = {
     "aal116": "atlas",
     "check_cohort": "cohort_checks",
     "load_abide": "abide",
+    "load_atlas": "named_atlases",
     "load_ba2motifs": "motif_files",
     "load_cohort": "cohort_files",
     "load_rest_meta_mdd": "rest_meta_mdd",
