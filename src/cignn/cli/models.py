@@ -13,6 +13,7 @@ from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import complain, positive_words, show_facts
 from cignn.cli.reading import read_data, subject_names
+from cignn.cli.scans import atlas_for
 from cignn.cli.settings import assignments, names_in, read_settings
 
 if TYPE_CHECKING:
@@ -247,6 +248,7 @@ def read_new(
         options = {**{k: v for k, v in kept.items() if k not in ("participants", "selection")}, **options}
     if label == "label":
         label = str(earlier.get("label", label))
+    atlas = atlas_for(path, atlas, earlier)
     return read_data(path, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
 
 

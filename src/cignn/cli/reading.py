@@ -16,11 +16,11 @@ from cignn._checks import meant, shown
 from cignn._files import write_text
 from cignn.cli.app import complain
 from cignn.cli.options import FORMATS
+from cignn.cli.scans import KNOWN, are_scans, read_atlas, scan_options
 from cignn.cli.settings import TASKS
 
 if TYPE_CHECKING:
     from cignn import Cohort, GraphSet
-    from cignn.datasets import Atlas
     from cignn.evaluation import Store
     from cignn.evaluation.tasks import MissingTask, Task
 
@@ -89,12 +89,14 @@ def read_data(
     found_format = format_of(path, format)
     reader: Callable[..., Any] = getattr(datasets, f"load_{found_format.replace('-', '_')}")
     options = dict(load or {})
-    _check_options(reader, options, found_format)
+    scans = found_format == "cohort" and are_scans(path)
+    _check_options(reader, options, found_format, KNOWN if scans else {})
     if found_format == "cohort":
-        options = {
-            "label": _label(path, label, options) if new else label,
-            "atlas": read_atlas(atlas, path),
-        } | options
+        named = _label(path, label, options) if new else label
+        if scans:
+            options = {"label": named} | scan_options(path, atlas, options, quiet)
+        else:
+            options = {"label": named, "atlas": read_atlas(atlas, path)} | options
         if new:
             options = {"missing_labels": "keep", "missing_sites": "own_site", "one_class": "keep"} | options
     elif found_format == "tu" and new:
@@ -175,13 +177,16 @@ def _label(path: Path, label: str | None, options: Mapping[str, Any]) -> str | N
     if arrays or path.is_file():
         return label if label in arrays else None
     try:
-        table, _ = participants_table(options.get("participants"), [path])
+        table, _ = participants_table(options.get("participants"), [path, *path.parents[:2]])
     except (OSError, ValueError):
         return label  # the reader says what is wrong
     return label if label.lower() in {str(column).lower() for column in table} else None
 
 
-def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], format: str) -> None:
+def _check_options(
+    reader: Callable[..., Any], options: Mapping[str, Any], format: str, more: Mapping[str, str]
+) -> None:
+    """Refuse options that a reader does not take; more : others, as annotations."""
     from cignn.datasets.cohort_checks import Checks
 
     parameters = inspect.signature(reader).parameters
@@ -189,6 +194,7 @@ def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], forma
     known = {name: str(p.annotation) for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
     if open_ended:
         known = {field.name: str(field.type) for field in fields(Checks)} | known
+    known |= more
     for name, value in options.items():
         if name not in known:
             hint = meant(name, known)
@@ -197,20 +203,6 @@ def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], forma
         if not any(type(value) in types for types, _ in expected):
             what = " or ".join(words for _, words in expected) or "given in Python"
             raise typer.BadParameter(f"{name} must be {what}, got {shown(value)}.", param_hint="'--load'")
-
-
-def read_atlas(name: str | None, path: Path) -> Atlas | None:
-    """The atlas of that name or file; without one, regions.csv or regions.tsv in the data folder."""
-    from cignn.datasets import Atlas, aal116
-
-    if name is None:
-        found = [path / file for file in ("regions.csv", "regions.tsv") if (path / file).is_file()]
-        return Atlas.from_table(found[0]) if found else None
-    if name.lower().replace("-", "") in ("aal116", "aal"):
-        return aal116()
-    if not Path(name).is_file():
-        raise typer.BadParameter(f"is aal116 or a table of regions, got '{name}'.", param_hint="'--atlas'")
-    return Atlas.from_table(name)
 
 
 def as_graphs(model: Any, data: Cohort | GraphSet) -> tuple[Any, GraphSet]:

@@ -30,6 +30,7 @@ from cignn.cli.reading import (
     read_data,
     subject_names,
 )
+from cignn.cli.scans import atlas_for
 from cignn.cli.settings import FILE, assignments, names_in, read_settings, to_toml, write_settings
 
 if TYPE_CHECKING:
@@ -283,6 +284,7 @@ def _read_subjects(
         label = settings.get("label", label) if label == "label" else label
         atlas = settings.get("atlas", atlas) if atlas is None else atlas
         format = settings.get("format", format) if format == "auto" else format
+    atlas = atlas_for(data, atlas, settings)
     found = read_data(data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
     return name_of(data), format_of(data, format), found
 

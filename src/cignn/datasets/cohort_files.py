@@ -76,7 +76,8 @@ def load_cohort(
         Table of participants. By default the one in the folder; for derivatives also in the folders above,
         where BIDS puts it.
     atlas : Atlas, default=None
-        Names, coordinates and systems of the ROIs. By default names come from the files' headers.
+        Names, coordinates and systems of the ROIs. By default names come from the files' headers; those of
+        scans, from the atlas of ``extract``.
     n_rois : int, default=None
         Number of ROIs each file must have. By default that of the atlas, else that of most files.
     transpose : bool, default=False
@@ -138,6 +139,7 @@ def load_cohort(
             return cohort
     elif extract is not None or holds_scans(path):
         cohort = from_scans(path, label, participants, extract, dict(entities or {}), rules)
+        cohort = cohort if atlas is None else cohort.with_atlas(atlas)
     else:
         place = _data_folder(path, data)
         frame, source = people.participants_table(participants, [path])
