@@ -148,12 +148,10 @@ def test_what_is_wrong_with_scans_is_told_in_one_line(call: Call, here: Path, li
 def test_without_a_network_the_command_says_what_to_download(
     call: Call, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import requests
-
     def refuse(*args: object, **kwargs: object) -> None:
-        raise requests.ConnectionError("no network")
+        raise ConnectionError("no network")
 
-    monkeypatch.setattr(requests.Session, "send", refuse)
+    monkeypatch.setattr("requests.Session.send", refuse)
     monkeypatch.setenv("NILEARN_DATA", str(here / "empty"))
     result = call("fit", TREE, "--atlas", "schaefer200")
     assert result.code == 2 and "Schaefer2018_200Parcels_7Networks_order.txt" in result.err

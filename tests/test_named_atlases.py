@@ -70,6 +70,28 @@ def test_a_label_in_both_hemispheres_is_placed_in_one() -> None:
     np.testing.assert_allclose(places, [[-14, -14, -12], [8, -4, -4]])
 
 
+@pytest.mark.parametrize("turn", ["flipped", "another order of axes", "oblique"])
+def test_places_do_not_depend_on_how_a_volume_is_stored(turn: str) -> None:
+    image = folders.volume([3, 5, 8])
+    data, affine = np.asarray(image.dataobj), np.array(image.affine)
+    if turn == "flipped":
+        data, affine = (
+            data[::-1],
+            affine @ np.array([[-1, 0, 0, len(data) - 1], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]]),
+        )
+    elif turn == "another order of axes":
+        data, affine = data.transpose(1, 2, 0), affine[:, [1, 2, 0, 3]]
+    else:
+        angle = np.eye(4)
+        angle[:2, :2] = [[0.96, -0.28], [0.28, 0.96]]
+        affine = angle @ affine
+    places = label_coordinates(nib.Nifti1Image(np.ascontiguousarray(data), affine), np.array([3, 5, 8]))
+    expected = folders.centres(3)
+    if turn == "oblique":
+        expected = expected @ angle[:3, :3].T
+    np.testing.assert_allclose(places, expected, atol=1e-5)
+
+
 # ------------------------------------------------------------------------- maps and spheres
 
 
@@ -247,12 +269,10 @@ def test_a_table_that_lacks_labels_is_refused(tmp_path: Path, ending: str, text:
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    import requests
-
     def refuse(*args: Any, **kwargs: Any) -> None:
-        raise requests.ConnectionError("HTTPSConnectionPool(host='…'): Max retries exceeded " + "x" * 100)
+        raise ConnectionError("HTTPSConnectionPool(host='…'): Max retries exceeded " + "x" * 100)
 
-    monkeypatch.setattr(requests.Session, "send", refuse)
+    monkeypatch.setattr("requests.Session.send", refuse)
 
 
 DOWNLOADED = [family.example for family in FAMILIES if family.files]

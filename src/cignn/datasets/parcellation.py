@@ -47,7 +47,7 @@ class Parcellation:
         )
 
 
-def spheres(atlas: Atlas, radius: float | Sequence[float] | None = None) -> Parcellation:
+def spheres(atlas: Atlas, radius: float | np.ndarray | None = None) -> Parcellation:
     """Spheres around the coordinates of an atlas; radius : in mm, one for all or one each."""
     if atlas.coordinates is None or np.isnan(atlas.coordinates).any():
         raise ValueError(
@@ -105,13 +105,21 @@ def labels_of(image: Any) -> np.ndarray:
 def label_coordinates(image: Any, labels: np.ndarray) -> np.ndarray:
     """(R, 3) centres in mm of the labels of a volume, of the left part where one is in both hemispheres.
 
-    nilearn's function goes through the whole volume for every label; here it sees the slab around it.
+    nilearn's function goes through the whole volume for every label; here it sees the slab around it. It
+    cannot take oblique volumes: there the centres are the means of all voxels of a label.
     """
     from nibabel import Nifti1Image
     from nibabel.affines import apply_affine
+    from nilearn.image import reorder_img
     from nilearn.plotting import find_parcellation_cut_coords
     from scipy.ndimage import find_objects
 
+    try:
+        image = reorder_img(image)
+    except ValueError:
+        places = Atlas.from_labels(image).coordinates
+        assert places is not None
+        return places
     data = np.squeeze(np.asarray(image.dataobj)).astype(np.int32)
     number = np.searchsorted(labels, data)  # labels may be thousands
     number = np.where(data == 0, 0, number + 1)
@@ -120,9 +128,9 @@ def label_coordinates(image: Any, labels: np.ndarray) -> np.ndarray:
         assert box is not None
         slab = (slice(None), *box[1:])  # all of the first axis: it tells left from right
         affine = np.array(image.affine)
-        affine[:3, 3] = apply_affine(image.affine, [0, box[1].start, box[2].start])
-        part = Nifti1Image((number[slab] == k).astype(np.int32), affine)
-        centres.append(find_parcellation_cut_coords(part)[0])
+        affine[:3, 3] = apply_affine(image.affine, [0, box[1].start - 1, box[2].start - 1])
+        part = np.pad((number[slab] == k).astype(np.int32), ((0, 0), (1, 1), (1, 1)))  # with a background
+        centres.append(find_parcellation_cut_coords(Nifti1Image(part, affine))[0])
     return np.array(centres, float)
 
 

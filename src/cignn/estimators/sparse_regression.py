@@ -85,13 +85,14 @@ def solve(problem: Problem, tol: float, max_iter: int) -> Solution:
     n_features, n_classes = problem.x.shape[1], problem.y.shape[1]
     coef, share = np.zeros((n_features, n_classes)), problem.weight @ problem.y
     intercept = np.log(share / share.sum())
-    active, steps = np.zeros(n_features, bool), 0
+    active: np.ndarray = np.zeros(n_features, bool)
+    steps = 0
     while True:
         gradient = problem.x.T @ problem.residual(coef, intercept)
         excess = np.abs(gradient).max(1) - 1
         excess[active] = -np.inf
         joining = np.flatnonzero(excess > tol)
-        done = not len(joining) and (active.any() or excess.max(initial=-1.0) <= tol)
+        done = not len(joining)
         if done or steps >= max_iter:
             return Solution(coef, intercept, steps, done)
         most = max(FEWEST, int(active.sum()))
@@ -100,7 +101,7 @@ def solve(problem: Problem, tol: float, max_iter: int) -> Solution:
         coef[active], intercept, steps = inner.coef, inner.intercept, steps + inner.steps
         if not inner.converged:
             return Solution(coef, intercept, steps, False)
-        active = coef.any(1)
+        active = np.asarray(coef.any(1))
 
 
 def descend(problem: Problem, coef: np.ndarray, intercept: np.ndarray, tol: float, max_iter: int) -> Solution:
