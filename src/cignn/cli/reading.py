@@ -116,11 +116,14 @@ def read_data(
 
 def check_data(path: Path, format: str, label: str, load: Mapping[str, Any]) -> None:
     """Refuse a path, a format or a column of labels that is not there, before the wait for imports."""
+    table = load.get("participants")
     if format_of(path, format) != "cohort" or path.is_file() or arrays_in(path):
         return
+    if table is not None and not isinstance(table, str):
+        return  # the reader says what is wrong
     from cignn.datasets import participants
 
-    frame, source = participants.participants_table(load.get("participants"), [path, *path.parents[:2]])
+    frame, source = participants.participants_table(table, [path, *path.parents[:2]])
     participants.label_column(frame, label, source)
 
 

@@ -69,6 +69,8 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PLACES.values():
+        return import_module(f"cignn.datasets.{name}")
     if name not in _PLACES:
         raise AttributeError(f"module 'cignn.datasets' has no attribute {name!r}")
     found = getattr(import_module(f"cignn.datasets.{_PLACES[name]}"), name)
