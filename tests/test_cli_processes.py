@@ -286,3 +286,14 @@ def test_help_and_complaints_wait_for_no_torch(studies: Path, line: str, expecte
     program = UNLOADED.format(code=code) + ("assert 'pandas' not in sys.modules" if no_tables else "")
     done = command(program, *line.split(), cwd=studies, program=[sys.executable, "-c"])
     assert done.code == 0, done.err
+
+
+def test_what_a_training_tells_of_its_epochs_is_one_line(studies: Path) -> None:
+    program = (
+        "import cignn.cli, cignn.estimators.base as base\n"
+        "base.told_by_epochs = lambda *given: f'kept epoch {given[0][0]} of {given[1]}: as told.'\n"
+        "cignn.cli.main()"
+    )
+    words = "fit my_study --method gin --epochs 1 --out told --json"
+    done = command(program, *words.split(), cwd=studies, program=[sys.executable, "-c"])
+    assert done.code == 0 and done.err == "note kept epoch 1 of 1: as told.\n"
