@@ -22,7 +22,7 @@ def write_world(folder: Path) -> None:
     write_abide(folder / "my" / "data" / "abide")
     write_motifs(folder / "my" / "data" / "ba2motifs.npz")
     write_molecules(folder / "path" / "to" / "MUTAG")
-    write_fmriprep(folder / "derivatives" / "fmriprep", folder / "aal.nii.gz")
+    write_fmriprep(folder / "derivatives" / "fmriprep", folder / "aal.nii.gz", 12)
     write_xcpd(folder / "derivatives" / "xcp_d")
     write_conn(folder / "conn_study")
 
@@ -69,14 +69,14 @@ def write_molecules(folder: Path) -> None:
     (folder / "MUTAG_graph_labels.txt").write_text("1\n-1\n")
 
 
-def write_fmriprep(folder: Path, atlas: Path) -> None:
-    """Two scans of four regions as fMRIPrep leaves them, a table of subjects and the label volume."""
+def write_fmriprep(folder: Path, atlas: Path, n: int = 2) -> None:
+    """Scans of four regions as fMRIPrep leaves them, a table of subjects and the label volume."""
     rng = np.random.default_rng(0)
     affine = np.diag([4.0, 4.0, 4.0, 1.0])
     labels = np.zeros((4, 4, 4), np.uint8)
     labels[:2, :2], labels[:2, 2:], labels[2:, :2], labels[2:, 2:] = 1, 2, 3, 4
     nib.save(nib.Nifti1Image(labels, affine), atlas)
-    names = ["sub-01", "sub-02"]
+    names = [f"sub-{i:02d}" for i in range(1, n + 1)]
     for name in names:
         place = folder / name / "func"
         place.mkdir(parents=True)
@@ -85,7 +85,7 @@ def write_fmriprep(folder: Path, atlas: Path) -> None:
         scan.header.set_zooms((4.0, 4.0, 4.0, 2.0))
         nib.save(scan, place / f"{name}_task-rest_space-MNI152NLin6Asym_desc-preproc_bold.nii.gz")
         write_confounds(place / f"{name}_task-rest_desc-confounds_timeseries.tsv", rng)
-    table = pd.DataFrame({"participant_id": names, "label": ["patient", "control"]})
+    table = pd.DataFrame({"participant_id": names, "label": ["patient", "control"] * (n // 2)})
     table.to_csv(folder / "participants.tsv", sep="\t", index=False)
 
 

@@ -184,6 +184,9 @@ def test_rois_without_signal_are_counted_and_compared_with_the_label() -> None:
     finding = audit(cohort._with(series=series))["ROIs without signal"]
     assert (finding.severity, finding.size) == ("warning", 2)
     assert cohort.roi_names[4] in finding.message
+    assert all(f"{cohort.subjects[i]} ({cohort.roi_names[4]})" in finding.message for i in (0, 1))
+    assert finding.table["subject"].tolist() == cohort.subjects[:2].tolist()
+    assert finding.table["names"].tolist() == [cohort.roi_names[4]] * 2
     for i in np.flatnonzero(cohort.y == 1):
         series[i][:, 4] = 2.0
     assert audit(cohort._with(series=series))["ROIs without signal"].severity == "serious"

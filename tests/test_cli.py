@@ -12,10 +12,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cignn.datasets
 from cignn import CIGNNClassifier, CohortClassifier, load_model
+from cignn.cli.app import show_table
+from cignn.cli.columns import fitted_columns
+from cignn.cli.predict import on_screen
 from cignn.cli.settings import read_settings, to_toml
 from cignn.datasets import make_ba2motifs
 from cignn.estimators import make_estimator
@@ -367,3 +371,26 @@ def test_settings_that_are_no_text_are_as_good_as_none(tmp_path: Path) -> None:
 
 def test_a_path_that_is_no_text_can_be_written_among_the_settings() -> None:
     assert "new_" in to_toml({"data": os.fsdecode(b"new_\xff")}).encode("utf-8").decode("utf-8")
+
+
+def test_tables_break_lines_between_words_not_within(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    classes = ["schizophrenia_spectrum", "major_depressive_disorder", "healthy_control"]
+    table = pd.DataFrame({"subject": [f"sub-{i:04d}" for i in range(3)], "label": classes})
+    table = table.assign(trained_on=True, predicted=classes[::-1])
+    show_table(table.assign(note="a few words that take their room"), "two columns of long names")
+    table = table.assign(site="Site-Munich-North", **{f"p_{name}": 0.25 for name in classes})
+    show_table(on_screen(table, 3), "their probabilities would not fit")
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80
+    whole = {"sub-0002", "schizophrenia_", "spectrum", "depressive_", "disorder", "control", "probability"}
+    assert whole <= set(printed.split())
+
+
+def test_a_column_gives_way_where_words_allow_it() -> None:
+    cells, widths = fitted_columns([["name", "a-b"], ["label", "left_occipital_pole"]], 16, whole=True)
+    assert widths == [4, 12] and cells[1][1] == "left_\noccipital_\npole"
+    assert fitted_columns([["name", "x"], ["n", "words that break"]], 12).widths == [4, 8]
+    assert fitted_columns([["n", "antidisestablishmentarianism"]], 12).widths is None

@@ -607,6 +607,57 @@ def test_audit_tells_findings_and_how_serious_they_are(call: Call, here: Path) -
     assert result.code == 1 and "near-identical subjects" in result.words and "serious" in result.words
 
 
+@pytest.mark.parametrize("kind", ["series", "matrices"])
+def test_audit_reports_bad_subjects_and_goes_on(call: Call, here: Path, kind: str) -> None:
+    study = here / f"bad_{kind}"
+    (study / kind).mkdir(parents=True)
+    cohort = make_cohort(36, 12, n_edges=3, data=kind, lengths=(50, 60), random_state=0)
+    for i, one in enumerate(cohort):
+        data = np.array(one.series if kind == "series" else one.matrix)
+        if i == 3:
+            data[:, 5] = data[5] = 0.0
+        if i == 8:
+            data[2, 4] = data[4, 2] = np.nan
+        np.save(study / kind / f"{one.subject}.npy", data)
+    table = {"participant_id": cohort.subjects, "label": np.where(cohort.y == 1, "patient", "control")}
+    pd.DataFrame(table).to_csv(study / "participants.tsv", sep="\t", index=False)
+    result = call("audit", str(study))
+    assert result.code == 0 and "class balance" in result.words
+    assert "ROIs without signal: 1 of 36 subjects" in result.words
+    assert f"{cohort.subjects[3]} (ROI-006)" in result.words
+    assert f"NaN or infinite values: 1 of 36 subjects have some: {cohort.subjects[8]}" in result.words
+    refused = call("audit", str(study), "--load", "constant_rois=raise")
+    assert refused.code == 2 and "drop_subject, drop_roi or zero" in refused.err  # keep is no remedy
+
+
+def test_an_atlas_that_was_forgotten_is_suggested_and_taken_later(call: Call, here: Path) -> None:
+    cohort = make_cohort(24, 116, n_edges=6, data="matrices", random_state=0)
+    cohort._with(atlas=None, roi_names=None).save("unnamed.npz")
+    words = "the 116 regions have no names; if they are AAL's, --atlas aal116 names them."
+    result = call("fit", "unnamed.npz", "--out", "unnamed", "--method", "lasso")
+    assert result.code == 0 and result.err.count(words) == 1
+    assert words in call("audit", "unnamed.npz").err
+    assert words not in call("audit", "unnamed.npz", "--atlas", "aal116").err
+    told = call("explain", "unnamed", "unnamed.npz", "--out", "numbers", "--no-figures")
+    assert told.code == 0 and told.err.count(words) == 1
+    named = "explain unnamed unnamed.npz --out names --no-figures --atlas aal116"
+    result = call(*named.split())
+    assert result.code == 0 and words not in result.err
+    edges = pd.read_csv("names/group_edges.csv")
+    assert set(edges["source"]) <= set(aal116().names) and "source_system" in edges
+    numbers = pd.read_csv("numbers/group_edges.csv")
+    np.testing.assert_allclose(edges["contribution"], numbers["contribution"])
+    assert words in call("report", "unnamed", "--out", "u1.html", "--no-audit").err
+    assert call("report", "unnamed", "--out", "u2.html", "--no-audit", "--atlas", "aal116").code == 0
+    assert "Precentral_L" in (here / "u2.html").read_text()
+    assert call("predict", "unnamed", "unnamed.npz", "--atlas", "aal116").code == 0
+    call("fit", "unnamed.npz", "--out", "named", "--method", "lasso", "--atlas", "aal116", "--json")
+    others = pd.DataFrame({"name": [f"other {i}" for i in range(116)]})
+    others.to_csv("others.csv", index=False)
+    refused = call("explain", "named", "unnamed.npz", "--atlas", "others.csv")
+    assert refused.code == 2 and "not those that were learnt from" in refused.err, "real names are kept"
+
+
 def test_reproduce_lists_and_runs_tables_of_the_paper(call: Call, here: Path) -> None:
     told = json.loads(call("reproduce", "--json").out)
     assert "explanation-accuracy" in [row["name"] for row in told["names"]]
@@ -655,7 +706,8 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
     assert json.loads(result.out)["subjects"] == 36, "the subjects of the run"
     page = (here / "r1.html").read_text()
     assert "healthy" in page and "class balance</strong>: healthy: 44%, ill: 56%" in page
-    assert "Connectivity()" in page and "ConnectomeGraphs()" in page, "what was done to the series"
+    assert "Connectivity(kind=&#39;correlation&#39;)" in page or "Connectivity(kind='correlation')" in page
+    assert "ConnectomeGraphs()" in page, "what was done to the series"
     words = (
         "evaluate my_study --methods ci-gnn,linear-svm --set epochs=1 --set n_estimators=1 --out for_report"
     )

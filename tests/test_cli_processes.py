@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from cignn import load_cohort, load_model
 from cignn.evaluation import Store
@@ -244,7 +245,55 @@ def test_a_signal_in_an_evaluation_keeps_finished_tasks_and_no_others(
 # ------------------------------------------------------------------------------ start
 
 
-def test_help_and_complaints_wait_for_no_torch() -> None:
-    program = "import sys, cignn.cli; assert not {'torch', 'pandas', 'sklearn'} & set(sys.modules)"
-    done = command(program, program=[sys.executable, "-c"])
+UNLOADED = """
+import sys
+sys.argv = ["cignn", *sys.argv[1:]]
+from cignn.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert ended.code == {code}, ended.code
+heavy = {{"torch", "nilearn", "sklearn", "scipy", "matplotlib"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+WAITLESS = {  # words → exit code, and whether pandas, which reads tables, is not needed either
+    "--help": (0, True),
+    "fit --help": (0, True),
+    "info": (0, True),
+    "fit nowhere": (2, True),
+    "fit my_study --method ci-gn": (2, False),
+    "fit my_study --label diagnosis": (2, False),
+    "fit my_study --connectivity tangnt": (2, False),
+    "evaluate my_study --methods ci-gnn,ginn": (2, False),
+    "group my_study --label diagnosis": (2, False),
+    "audit my_study --load min_length=1000": (2, False),
+    "predict nowhere new_subjects": (2, True),
+}
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("studies")
+    write_studies(folder)
+    return folder
+
+
+@pytest.mark.parametrize(("line", "expected"), WAITLESS.items(), ids=WAITLESS.keys())
+def test_help_and_complaints_wait_for_no_torch(studies: Path, line: str, expected: tuple[int, bool]) -> None:
+    if line == "info" and torch.cuda.is_available():
+        pytest.skip("torch tells the name of a GPU")
+    code, no_tables = expected
+    program = UNLOADED.format(code=code) + ("assert 'pandas' not in sys.modules" if no_tables else "")
+    done = command(program, *line.split(), cwd=studies, program=[sys.executable, "-c"])
     assert done.code == 0, done.err
+
+
+def test_what_a_training_tells_of_its_epochs_is_one_line(studies: Path) -> None:
+    program = (
+        "import cignn.cli, cignn.estimators.base as base\n"
+        "base.told_by_epochs = lambda *given: f'kept epoch {given[0][0]} of {given[1]}: as told.'\n"
+        "cignn.cli.main()"
+    )
+    words = "fit my_study --method gin --epochs 1 --out told --json"
+    done = command(program, *words.split(), cwd=studies, program=[sys.executable, "-c"])
+    assert done.code == 0 and done.err == "note kept epoch 1 of 1: as told.\n"

@@ -253,3 +253,36 @@ def test_a_cohort_of_matrices_needs_no_measure() -> None:
     matrices = Connectivity().fit_transform(TRAIN)
     step = step_from(state_of(Connectivity().fit(matrices)), TRAIN.n_rois)
     assert step.transform(matrices) is matrices
+
+
+@pytest.mark.parametrize("name", ["lasso", "random-forest", "gin"])
+def test_a_trained_model_takes_the_names_of_an_atlas(tmp_path: Path, name: str) -> None:
+    cohort = make_cohort(24, 12, n_edges=3, lengths=(40, 50), random_state=0)
+    bare = cohort._with(atlas=None, roi_names=None)
+    atlas = Atlas([f"region {letter}" for letter in "ABCDEFGHIJKL"], systems=["left", "right"] * 6)
+    quick = {"epochs": 1} if name == "gin" else {}
+    model = CohortClassifier.make(make_estimator(name, random_state=0, **quick)).fit(bare)
+    named = model.with_atlas(atlas)
+    assert named.roi_names_ == atlas.names and named.atlas_ == atlas
+    assert model.roi_names_ == bare.roi_names and model.atlas_ is None, "the model itself stays as it was"
+    named.save(tmp_path / "model")
+    for one in (named, load_model(tmp_path / "model")):
+        for given in (bare, bare.with_atlas(atlas)):
+            np.testing.assert_array_equal(one.predict_proba(given), model.predict_proba(bare))
+            assert one.to_graphs(given).node_names == atlas.names
+            assert one.trained_on(given).all()
+    if name != "gin":
+        assert set(named.explain(bare)[0].top_edges(5)["source_system"]) <= {"left", "right"}
+    again = named.with_atlas(atlas[::-1])
+    assert again.roi_names_ == atlas.names, "the same names in another order follow the model's"
+    with pytest.raises(ValueError, match="the atlas has 3 regions, the model 12; give the atlas of"):
+        model.with_atlas(atlas[:3])
+
+
+def test_a_searched_model_takes_names_too() -> None:
+    cohort = make_cohort(24, 8, n_edges=3, lengths=(40, 50), random_state=0)
+    search = GridSearchCV(make_estimator("lasso", random_state=0), {"C": [0.1, 1.0]}, cv=2)
+    model = CohortClassifier.make(search).fit(cohort)
+    named = model.with_atlas(Atlas(list("ABCDEFGH")))
+    assert named.to_graphs(cohort.with_atlas(named.atlas_)).node_names == list("ABCDEFGH")
+    assert named.classifier_.node_names_ == list("ABCDEFGH") != model.classifier_.node_names_

@@ -820,7 +820,7 @@ def test_dropped_rois_take_their_truth_along() -> None:
     [
         (
             {"constant_rois": "ignore"},
-            "constant_rois must be one of raise, drop_subject, drop_roi, zero, got",
+            "constant_rois must be one of raise, drop_subject, drop_roi, zero, keep, got",
         ),
         ({"min_length": 1}, "min_length must be a whole number of at least 2"),
         ({"data": "graphs"}, "data must be series or matrices"),

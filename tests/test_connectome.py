@@ -659,3 +659,9 @@ def test_work_on_the_tangent_space_is_shown_on_a_terminal_when_verbose(
     assert "reference of the tangent space, 8 subjects" in shown.err and not shown.out
     Connectivity("tangent").fit(cohort)
     assert not capsys.readouterr().err
+
+
+def test_connectivity_says_its_kind_whatever_the_defaults_are() -> None:
+    assert repr(Connectivity()) == "Connectivity(kind='correlation')"
+    assert repr(Connectivity("tangent")) == "Connectivity(kind='tangent')"
+    assert repr(Connectivity(fisher=True)) == "Connectivity(kind='correlation', fisher=True)"

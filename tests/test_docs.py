@@ -166,7 +166,8 @@ def after_cohorts(names: dict[str, Any]) -> None:
     assert told["source_system"].str.startswith("network").all() and set(told["sign"]) <= {"+", "−"}
     assert names["ex"].by_system().shape == (len(set(names["graphs"].node_meta["system"])),) * 2
     assert Path("model/model.safetensors").is_file() and Path("my_study.npz").is_file()
-    assert names["cohort"].n_rois == 4 and len(names["cohort"]) == 2  # of the two scans
+    assert names["cohort"].n_rois == 4 and len(names["cohort"]) == 12  # of the scans
+    assert Path("scan_model/model.safetensors").is_file()
 
 
 def after_evaluation(names: dict[str, Any]) -> None:
@@ -252,6 +253,14 @@ def test_every_file_that_a_page_names_exists() -> None:
             )
 
 
+def test_the_pictures_of_a_page_stand_in_the_order_of_its_calls() -> None:
+    text = (ROOT / "docs" / "figures.md").read_text("utf-8")
+    for block, below in re.findall(r"```python\n(.*?)```(.*?)(?=```python|\Z)", text, re.S):
+        shown = re.findall(r"images/figures/(\w+)\.png", below)
+        called = [name for name in dict.fromkeys(re.findall(r"draw_(\w+)\(", block)) if name in shown]
+        assert [name for name in shown if name in called] == called
+
+
 def test_every_block_says_what_it_is() -> None:
     """Code cannot hide from the tests in a block of no language or of one that they do not know."""
     for page in PAGES:
@@ -261,6 +270,17 @@ def test_every_block_says_what_it_is() -> None:
             assert block.language in ("python", "bash") or "cignn " not in block.code, where
         assert len(re.findall(r"^ *```", page.read_text("utf-8"), re.M)) == 2 * len(blocks(page))
     assert {page.name for page in RUNNING} >= set(AFTERWARDS) | {"README.md", "figures.md", "audit.md"}
+
+
+def test_the_block_of_a_cohort_in_the_readme_imports_what_it_uses() -> None:
+    code = next(
+        b.code for b in blocks(ROOT / "README.md") if b.language == "python" and "load_cohort(" in b.code
+    )
+    nodes = list(ast.walk(ast.parse(code)))
+    made = {name.asname or name.name for n in nodes if isinstance(n, ast.ImportFrom) for name in n.names}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    made |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    assert {node.id for node in names if isinstance(node.ctx, ast.Load)} <= made | {"range", "len", "print"}
 
 
 def test_the_registry_is_what_the_readme_says() -> None:

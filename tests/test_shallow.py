@@ -18,11 +18,12 @@ from scipy.special import softmax
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, LinearSVC, l1_min_c
 
 from cignn import GraphSet, load_model
 from cignn.datasets import make_ba2motifs
@@ -30,6 +31,7 @@ from cignn.estimators import GraphVectors, ShallowGraphClassifier
 from cignn.estimators import graph_vectors as module
 from cignn.estimators.graph_vectors import STATISTICS, graph_statistics
 from cignn.estimators.shallow import MODELS
+from cignn.estimators.sparse_regression import SparseLogisticRegression
 
 L1 = {"penalty": "l1"} if LogisticRegression().penalty == "l2" else {"l1_ratio": 1.0}
 STOCK: dict[str, Any] = {
@@ -302,6 +304,43 @@ def test_lasso_is_l1_logistic_regression() -> None:
     np.testing.assert_allclose(ours, by_hand.predict_proba(x), atol=0.02)
 
 
+@pytest.mark.parametrize("factor", [3.0, 10.0, 30.0])
+@pytest.mark.parametrize("even", [True, False])
+def test_lasso_of_three_classes_is_scikit_learns(factor: float, even: bool) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(45) % 3
+    x = rng.normal(size=(45, 5)) @ rng.normal(size=(5, 60)) + rng.normal(size=(45, 60))
+    x[:, :4] += y[:, None]
+    x = StandardScaler().fit_transform(x)
+    weight = np.ones(45) if even else rng.uniform(0.5, 2, 45)
+    strength = factor * l1_min_c(x, y, loss="log")
+    stock = LogisticRegression(C=strength, solver="saga", tol=1e-7, max_iter=100_000, **L1)
+    stock.fit(x, y, sample_weight=weight)
+    ours = SparseLogisticRegression(C=strength, tol=1e-6, max_iter=20_000, **L1)
+    rough = clone(ours).set_params(tol=1e-3).fit(x, y, sample_weight=weight)
+    ours.fit(x, y, sample_weight=weight)
+    assert (ours.coef_ == 0).any() and (ours.coef_ != 0).any()
+    np.testing.assert_allclose(ours.coef_, stock.coef_, atol=2e-3)
+    np.testing.assert_allclose(ours.intercept_, stock.intercept_, atol=2e-3)
+    np.testing.assert_allclose(rough.predict_proba(x), stock.predict_proba(x), atol=0.01)
+
+
+def test_lasso_of_three_classes_is_where_no_derivative_exceeds_the_penalty() -> None:
+    graphs = brains(np.arange(60) % 3, n=30, gap=2.0)
+    model = shallow("lasso").fit(graphs)
+    x = model.pipeline_[:-1].transform(graphs)
+    residual = model.pipeline_[-1].predict_proba(x) - np.eye(3)[graphs.y]
+    gradient, coef = model.settings_["C"] * residual.T @ x, model.pipeline_[-1].coef_
+    assert np.abs(gradient[coef == 0]).max() < 1.01
+    np.testing.assert_allclose(gradient[coef != 0], -np.sign(coef[coef != 0]), atol=0.01)
+
+
+def test_a_lasso_that_has_not_converged_says_so() -> None:
+    x = np.random.default_rng(0).normal(size=(30, 10))
+    with pytest.warns(ConvergenceWarning, match="has not converged in 2 steps; lower C or raise tol"):
+        SparseLogisticRegression(C=10.0, max_iter=2, tol=1e-9, **L1).fit(x, np.arange(30) % 3)
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_nothing_to_learn_is_no_error(kind: str) -> None:
     same = GraphSet.from_arrays(np.ones((12, 4, 4)), y=np.arange(12) % 2, aligned=True)
@@ -401,8 +440,8 @@ def test_a_damaged_or_foreign_model_is_refused_in_one_line(
 
 
 def test_a_model_folder_can_change_its_kind(tmp_path: Path) -> None:
-    graphs = brains(np.arange(12) % 2)
-    for kind in ("random-forest", "lasso"):
+    for kind, n_classes in (("random-forest", 2), ("lasso", 3), ("lasso", 2)):
+        graphs = brains(np.arange(12) % n_classes)
         model = shallow(kind).fit(graphs)
         model.save(tmp_path / "model")
         np.testing.assert_array_equal(

@@ -1,11 +1,11 @@
-"""What every room does with arrays: checks and upper triangles of symmetric matrices, digests of data."""
+"""What every room does with arrays: selections, checks, upper triangles of symmetric matrices, digests."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,20 @@ import numpy as np
 
 ROUNDING = 1e-4  # asymmetry of a matrix that counts as rounding
 BLOCK = 2**21  # values looked at at once: bounds the memory beyond the data
+
+
+Index = slice | Sequence[int] | Sequence[bool] | np.ndarray  # what picks graphs or subjects
+
+
+def positions(key: Index, length: int) -> np.ndarray:
+    """Positions that numpy would pick from ``length`` items: by list, mask, slice or array."""
+    if not isinstance(key, slice):
+        key = np.asarray(key)
+        key = key if key.size else key.astype(int)  # an empty list picks nothing
+    index = np.arange(length)[key]
+    if index.ndim != 1:
+        raise IndexError(f"index with a number or in one dimension, got {index.ndim} dimensions.")
+    return index
 
 
 def blocks(array: Any) -> Iterator[np.ndarray]:

@@ -12,6 +12,8 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from ctypes.util import find_library
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from pathlib import Path
@@ -27,6 +29,7 @@ from typer.core import TyperCommand, TyperGroup
 from cignn import __version__
 from cignn._checks import DataError, closest_name
 from cignn.cli import options as opt
+from cignn.cli.columns import Fitted, fitted_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,19 +105,39 @@ def show_table(
     import pandas as pd
 
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    console = Console()
+    cells, widths = _fitted(table, digits, most)
     for k, name in enumerate(table.columns):
-        # a row's name stays whole where it is short: headings break before it
-        whole = k == 0 and table[name].astype(str).str.len().max() <= SHORT
+        whole = k == 0 and _short_names(table)
         number = pd.api.types.is_numeric_dtype(table[name]) and not pd.api.types.is_bool_dtype(table[name])
         justify: Literal["left", "right"] = "right" if number or name in right else "left"
-        drawn.add_column(escape(_name(name)), justify=justify, overflow="fold", no_wrap=whole)
-    for row in table.head(most or len(table)).itertuples(index=False):
-        drawn.add_row(*(escape(_cell(value, digits)) for value in row))
-    console = Console()
+        width = None if widths is None else widths[k]
+        drawn.add_column(escape(cells[k][0]), justify=justify, overflow="fold", no_wrap=whole, width=width)
+    for row in zip(*(column[1:] for column in cells), strict=True):
+        drawn.add_row(*map(escape, row))
     console.print(f"[bold]{escape(title)}[/]", highlight=False)
     console.print(drawn)
     if most is not None and len(table) > most:
         console.print(f"… and {len(table) - most} more", highlight=False)
+
+
+def fits_screen(table: pd.DataFrame, digits: int = 3) -> bool:
+    """Whether a table can be shown without breaking words."""
+    return _fitted(table, digits, None).widths is not None
+
+
+def _fitted(table: pd.DataFrame, digits: int, most: int | None) -> Fitted:
+    """Cells and widths of a table on this screen; beside its letters, a column takes two of the frame's."""
+    rows = table.head(most or len(table)).itertuples(index=False)
+    lines = [[_name(name) for name in table.columns]]
+    lines += [[_cell(value, digits) for value in row] for row in rows]
+    room = Console().width - 2 * table.shape[1] - 1
+    return fitted_columns(list(zip(*lines, strict=True)), room, _short_names(table))
+
+
+def _short_names(table: pd.DataFrame) -> bool:
+    """Whether the names of rows are short, and so stay whole: headings break before them."""
+    return bool(table.iloc[:, 0].astype(str).str.len().max() <= SHORT)
 
 
 def show_facts(facts: dict[str, Any], title: str, digits: int = 3) -> None:
@@ -325,16 +348,27 @@ def info(as_json: opt.Json = False) -> None:
 
     Example: [bold]cignn info[/]
     """
-    import torch
-
     facts = {"python": platform.python_version(), "cignn": __version__}
     facts |= {package: _version(package) for package in PACKAGES}
-    facts["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    facts["threads"] = str(torch.get_num_threads())
+    facts |= _device()
     if as_json:
         say_json(facts)
     else:
         show_facts(facts, "")
+
+
+def _device() -> dict[str, str]:
+    """What torch computes on, and in how many threads; it is only asked where there may be a GPU."""
+    if os.name == "posix" and not Path("/proc/driver/nvidia").exists() and find_library("cuda") is None:
+        from joblib import cpu_count
+
+        said = os.environ.get("OMP_NUM_THREADS", "")
+        threads = said if said.isdigit() else str(cpu_count(only_physical_cores=True))
+        return {"device": "cpu", "threads": threads}
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    return {"device": device, "threads": str(torch.get_num_threads())}
 
 
 def _version(package: str) -> str:

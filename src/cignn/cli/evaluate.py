@@ -22,8 +22,17 @@ from cignn.cli.app import (
     say_words,
     show_table,
 )
-from cignn.cli.models import check_kind, cohort_model, estimators_of, explainable, refuse_for_graphs
+from cignn.cli.models import (
+    check_kind,
+    check_methods,
+    cohort_model,
+    estimators_of,
+    explainable,
+    refuse_for_graphs,
+    suggest_atlas,
+)
 from cignn.cli.reading import (
+    check_data,
     check_file,
     check_folder,
     format_of,
@@ -146,14 +155,15 @@ def evaluate(
 
     Example: [bold]cignn evaluate my_study --protocol loso --methods ci-gnn,rbf-svm[/]
     """
-    format_of(data, format)  # before the wait for imports
+    check_data(data, format, label, assignments(load))
+    check_methods(names_in(methods))
+    check_kind(connectivity, fisher)
     from cignn import Cohort
     from cignn.evaluation import Store, make_protocol, positive_class, summary
     from cignn.evaluation.runner import plan, run_tasks
     from cignn.evaluation.splits import labels_of
 
     check_folder(out)
-    check_kind(connectivity, fisher)
     given = {"n_splits": folds, "n_repeats": repeats}
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
     estimators = estimators_of(names_in(methods), assignments(settings), device)
@@ -283,6 +293,7 @@ def audit(
         bool, typer.Option("--strict", help="Exit with code 1 if a finding is serious.")
     ] = False,
     label: opt.Label = "label",
+    atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
     load: opt.Load = None,
     config: opt.Config = None,
@@ -297,16 +308,18 @@ def audit(
     """
     format_of(data, format)  # before the wait for imports
     from cignn import Cohort
-    from cignn.evaluation import audit as look
 
     if out is not None:
         check_file(out, ".csv")
     options = assignments(load)
     if format_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
-        options = {"duplicates": "keep"} | options
-    cohort = read_data(data, format=format, label=label, load=options, new=True, quiet=as_json)
+        options = dict.fromkeys(("duplicates", "non_finite", "constant_rois"), "keep") | options
+    cohort = read_data(data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=as_json)
     if not isinstance(cohort, Cohort):
         raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
+    suggest_atlas(cohort.roi_names, as_json)
+    from cignn.evaluation import audit as look
+
     with working("looking for leaks", not as_json):
         findings = look(cohort)
     if out is not None:

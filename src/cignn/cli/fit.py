@@ -23,8 +23,8 @@ from cignn.cli.app import (
     say_words,
     show_facts,
 )
-from cignn.cli.models import check_kind, cohort_model, refuse_for_graphs
-from cignn.cli.reading import format_of, how_many, read_data
+from cignn.cli.models import check_kind, check_methods, cohort_model, refuse_for_graphs, suggest_atlas
+from cignn.cli.reading import check_data, how_many, read_data
 from cignn.cli.settings import FILE, assignments, settings_text
 
 
@@ -70,7 +70,9 @@ def fit(
 
     Example: [bold]cignn fit my_study --out model --hold-out 0.2[/]
     """
-    format_of(data, format)  # before the wait for imports
+    check_data(data, format, label, assignments(load))
+    check_methods([method])
+    check_kind(connectivity, fisher)
     import numpy as np
 
     from cignn import Cohort
@@ -80,7 +82,6 @@ def fit(
     from cignn.evaluation.splits import labels_of
 
     check_model_path(out)
-    check_kind(connectivity, fisher)
     given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
@@ -89,6 +90,7 @@ def fit(
     counted = positive_class(labels_of(cohort).y, positive)
     model: Any = classifier
     if isinstance(cohort, Cohort):
+        suggest_atlas(cohort.roi_names, as_json)
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
         choices = (*steps, deconfound, deconfound_on)
         model = cohort_model(classifier, cohort, *choices, positive=positive, verbose=int(not as_json))

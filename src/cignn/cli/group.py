@@ -11,8 +11,8 @@ from cignn._checks import meant
 from cignn._files import write_csv, write_text
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command, say, say_json, say_words
-from cignn.cli.models import check_kind, cohort_model, refuse_for_graphs
-from cignn.cli.reading import check_folder, format_of, read_data
+from cignn.cli.models import check_kind, check_methods, cohort_model, refuse_for_graphs
+from cignn.cli.reading import check_data, check_folder, read_data
 from cignn.cli.settings import FILE, assignments, names_in, write_settings
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def group(
 
     Example: [bold]cignn group my_study --deconfound age,site --out group[/]
     """
-    format_of(data, format)  # before the wait for imports
+    check_data(data, format, label, assignments(load))
+    check_methods([method])
+    check_kind(connectivity, fisher)
     ways = _ways(reproducibility)
     from cignn import Cohort
     from cignn.estimators import make_estimator
@@ -99,7 +101,6 @@ def group(
     from cignn.explainers import explain_group
 
     check_folder(out)
-    check_kind(connectivity, fisher)
     given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     model: Any = make_estimator(method, **({"random_state": seed, "device": device} | params))

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cignn._checks import meant
+from cignn._checks import meant, nearest
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import complain, positive_words, show_facts
 from cignn.cli.reading import read_data, subject_names
+from cignn.cli.scans import atlas_for
 from cignn.cli.settings import assignments, names_in, read_settings
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cignn import Cohort, CohortClassifier, Explanations, GraphSet
+
+
+KNOWN_SIZES = {116: "aal116"}  # regions → the built-in atlas that has as many
 
 
 def cohort_model(
@@ -99,6 +103,13 @@ def refuse_for_graphs(context: typer.Context) -> None:
             raise typer.BadParameter(
                 "is for cohorts, the data are graphs; leave it out.", param_hint=f"'{param.opts[0]}'"
             )
+
+
+def check_methods(names: list[str]) -> None:
+    """Refuse an unknown method before the wait for imports; the words are those of `make_estimator`."""
+    for name in names:
+        if name not in opt.METHODS:
+            raise ValueError(f"there is no classifier {name!r}{nearest(name, opt.METHODS)}")
 
 
 def estimators_of(names: list[str], settings: dict[str, Any], device: str) -> dict[str, Any]:
@@ -237,7 +248,32 @@ def read_new(
         options = {**{k: v for k, v in kept.items() if k not in ("participants", "selection")}, **options}
     if label == "label":
         label = str(earlier.get("label", label))
+    atlas = atlas_for(path, atlas, earlier)
     return read_data(path, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
+
+
+def suggest_atlas(names: list[str], quiet: bool) -> None:
+    """Say which atlas regions without names may be of, by their number."""
+    from cignn.datasets.atlas import unnamed
+
+    if not quiet and len(names) in KNOWN_SIZES and unnamed(names):
+        atlas = KNOWN_SIZES[len(names)]
+        complain(
+            "note", f"the {len(names)} regions have no names; if they are AAL's, --atlas {atlas} names them."
+        )
+
+
+def with_names(fitted: Any, data: Cohort | GraphSet, given: bool, quiet: bool) -> Any:
+    """Return a model whose regions had no names with those given with new data; else say how to give some."""
+    from cignn import Cohort, CohortClassifier
+    from cignn.datasets.atlas import unnamed
+
+    if not isinstance(fitted, CohortClassifier) or not isinstance(data, Cohort):
+        return fitted
+    if given and data.atlas is not None and unnamed(fitted.roi_names_):
+        return fitted.with_atlas(data.atlas)
+    suggest_atlas(fitted.roi_names_, quiet)
+    return fitted
 
 
 def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -> pd.DataFrame:

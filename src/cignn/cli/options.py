@@ -41,12 +41,15 @@ FLAGS = {
     ("Deconfound", "control"): "--positive",
     ("kfold", "n_splits"): "--folds",
 }
-ONLY_IN_PYTHON = {"extract", "entities", "n_inner"}
+ONLY_IN_PYTHON = {"extract", "n_inner"}
 
 
 def as_flag(option: Option) -> str | None:
     """Return an option that an error advises as it is typed here; None for one that only Python has."""
     values = option.listed(_typed) if option.values else ""
+    if option.name == "entities":  # of BIDS, each an option of its own
+        ways = [" ".join(f"--load {k}={v}" for k, v in dict(value).items()) for value in option.values]
+        return " or ".join(ways) or "--load task=…"
     flag = FLAGS.get((option.step, option.name))
     if option.name in ONLY_IN_PYTHON or (option.name, option.values) == ("label", (None,)):
         return None
@@ -120,7 +123,8 @@ def stack_size(stack: str) -> int | str:
 Study = Annotated[
     Path,
     typer.Argument(
-        help="Folder with participants.tsv and series/ or matrices/, an .npz, or TU-format graphs.",
+        help="Folder with participants.tsv and series/ or matrices/, fMRIPrep's output, an .npz, or "
+        "TU-format graphs.",
         metavar="DATA",
     ),
 ]
@@ -178,7 +182,8 @@ AtlasName = Annotated[
     str | None,
     typer.Option(
         "--atlas",
-        help="aal116, or a table with the columns name, x, y, z, system; by default the data's regions.csv.",
+        help="Name of an atlas (aal116, schaefer200, difumo64, power264, …), table of regions (columns name, "
+        "x, y, z, system) or volume; by default the data's regions.csv.",
         rich_help_panel=DATA,
         metavar="NAME|FILE",
     ),
@@ -187,7 +192,8 @@ Load = Annotated[
     list[str] | None,
     typer.Option(
         "--load",
-        help="Option of load_cohort or another loader, such as duplicates=keep. Repeatable.",
+        help="Option of load_cohort or another loader, such as duplicates=keep; for scans also of RoiSeries, "
+        "and task=rest. Repeatable.",
         rich_help_panel=DATA,
         metavar="NAME=VALUE",
         callback=with_table("load"),

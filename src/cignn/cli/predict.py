@@ -12,7 +12,7 @@ import typer
 from cignn._files import write_csv
 from cignn._progress import track, working
 from cignn.cli import options as opt
-from cignn.cli.app import InterruptedWorkError, command, say, say_json, show_table
+from cignn.cli.app import InterruptedWorkError, command, fits_screen, say, say_json, show_table
 from cignn.cli.models import (
     class_named,
     explained,
@@ -22,6 +22,7 @@ from cignn.cli.models import (
     read_new,
     tell_scores,
     with_correlations,
+    with_names,
 )
 from cignn.cli.reading import (
     as_graphs,
@@ -74,6 +75,7 @@ def predict(
     fitted = load_model(model)
     counted = positive_of(fitted, model, positive)
     data = read_new(new, model, format, label, atlas, load, as_json)
+    fitted = with_names(fitted, data, atlas is not None, quiet=True)
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))
@@ -92,8 +94,8 @@ def predict(
 
 
 def on_screen(table: pd.DataFrame, n_classes: int) -> pd.DataFrame:
-    """The table with, where classes are many, the probability of the predicted one alone."""
-    if n_classes <= MOST_CLASSES:
+    """The table with, where classes are many or have long names, the probability of the predicted alone."""
+    if n_classes <= MOST_CLASSES and (n_classes == 2 or fits_screen(table)):
         return table
     chances = table.iloc[:, -n_classes:]
     return table.drop(columns=chances.columns).assign(probability=chances.max(axis=1))
@@ -175,6 +177,7 @@ def explain(
     counted = positive_of(fitted, model, positive)
     wanted = class_named(fitted.classes_, target)
     data = read_new(new, model, format, label, atlas, load, as_json)
+    fitted = with_names(fitted, data, atlas is not None, as_json)
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
         table = prediction_table(fitted, data, classifier.predict_proba(graphs))

@@ -16,11 +16,11 @@ from cignn._checks import meant, shown
 from cignn._files import write_text
 from cignn.cli.app import complain
 from cignn.cli.options import FORMATS
+from cignn.cli.scans import KNOWN, are_scans, read_atlas, scan_options
 from cignn.cli.settings import TASKS
 
 if TYPE_CHECKING:
     from cignn import Cohort, GraphSet
-    from cignn.datasets import Atlas
     from cignn.evaluation import Store
     from cignn.evaluation.tasks import MissingTask, Task
 
@@ -87,22 +87,16 @@ def read_data(
     from cignn.datasets.exclusions import exclusion_lines
 
     found_format = format_of(path, format)
-    readers: dict[str, Callable[..., Any]] = {
-        "cohort": datasets.load_cohort,
-        "tu": datasets.load_tu,
-        "ba2motifs": datasets.load_ba2motifs,
-        "spmotif": datasets.load_spmotif,
-        "abide": datasets.load_abide,
-        "rest-meta-mdd": datasets.load_rest_meta_mdd,
-        "srpbs": datasets.load_srpbs,
-    }
-    reader, options = readers[found_format], dict(load or {})
-    _check_options(reader, options, found_format)
+    reader: Callable[..., Any] = getattr(datasets, f"load_{found_format.replace('-', '_')}")
+    options = dict(load or {})
+    scans = found_format == "cohort" and are_scans(path)
+    _check_options(reader, options, found_format, KNOWN if scans else {})
     if found_format == "cohort":
-        options = {
-            "label": _label(path, label, options) if new else label,
-            "atlas": read_atlas(atlas, path),
-        } | options
+        named = _label(path, label, options) if new else label
+        if scans:
+            options = {"label": named} | scan_options(path, atlas, options, quiet)
+        else:
+            options = {"label": named, "atlas": read_atlas(atlas, path)} | options
         if new:
             options = {"missing_labels": "keep", "missing_sites": "own_site", "one_class": "keep"} | options
     elif found_format == "tu" and new:
@@ -118,6 +112,19 @@ def read_data(
         for line in exclusion_lines(found.exclusions):
             complain("note", line)
     return found
+
+
+def check_data(path: Path, format: str, label: str, load: Mapping[str, Any]) -> None:
+    """Refuse a path, a format or a column of labels that is not there, before the wait for imports."""
+    table = load.get("participants")
+    if format_of(path, format) != "cohort" or path.is_file() or arrays_in(path):
+        return
+    if table is not None and not isinstance(table, str):
+        return  # the reader says what is wrong
+    from cignn.datasets import participants
+
+    frame, source = participants.participants_table(table, [path, *path.parents[:2]])
+    participants.label_column(frame, label, source)
 
 
 def format_of(path: Path, format: str = "auto") -> str:
@@ -179,7 +186,10 @@ def _label(path: Path, label: str | None, options: Mapping[str, Any]) -> str | N
     return label if label.lower() in {str(column).lower() for column in table} else None
 
 
-def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], format: str) -> None:
+def _check_options(
+    reader: Callable[..., Any], options: Mapping[str, Any], format: str, more: Mapping[str, str]
+) -> None:
+    """Refuse options that a reader does not take; more : others, as annotations."""
     from cignn.datasets.cohort_checks import Checks
 
     parameters = inspect.signature(reader).parameters
@@ -187,6 +197,7 @@ def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], forma
     known = {name: str(p.annotation) for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
     if open_ended:
         known = {field.name: str(field.type) for field in fields(Checks)} | known
+    known |= more
     for name, value in options.items():
         if name not in known:
             hint = meant(name, known)
@@ -195,20 +206,6 @@ def _check_options(reader: Callable[..., Any], options: Mapping[str, Any], forma
         if not any(type(value) in types for types, _ in expected):
             what = " or ".join(words for _, words in expected) or "given in Python"
             raise typer.BadParameter(f"{name} must be {what}, got {shown(value)}.", param_hint="'--load'")
-
-
-def read_atlas(name: str | None, path: Path) -> Atlas | None:
-    """The atlas of that name or file; without one, regions.csv or regions.tsv in the data folder."""
-    from cignn.datasets import Atlas, aal116
-
-    if name is None:
-        found = [path / file for file in ("regions.csv", "regions.tsv") if (path / file).is_file()]
-        return Atlas.from_table(found[0]) if found else None
-    if name.lower().replace("-", "") in ("aal116", "aal"):
-        return aal116()
-    if not Path(name).is_file():
-        raise typer.BadParameter(f"is aal116 or a table of regions, got '{name}'.", param_hint="'--atlas'")
-    return Atlas.from_table(name)
 
 
 def as_graphs(model: Any, data: Cohort | GraphSet) -> tuple[Any, GraphSet]:

@@ -12,7 +12,14 @@ import typer
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command, complain, say, say_json
-from cignn.cli.models import cohort_model, estimators_of, explainable, explained, with_correlations
+from cignn.cli.models import (
+    cohort_model,
+    estimators_of,
+    explainable,
+    explained,
+    with_correlations,
+    with_names,
+)
 from cignn.cli.reading import (
     as_graphs,
     check_file,
@@ -23,6 +30,7 @@ from cignn.cli.reading import (
     read_data,
     subject_names,
 )
+from cignn.cli.scans import atlas_for
 from cignn.cli.settings import FILE, assignments, names_in, read_settings, to_toml, write_settings
 
 if TYPE_CHECKING:
@@ -136,6 +144,7 @@ def report(
     try:
         if fitted is None:
             model, fitted = _trained(run, settings, cohort, seed, as_json)
+        fitted = with_names(fitted, cohort, atlas is not None, as_json)
         classifier, graphs = as_graphs(fitted, cohort)
         explanations = explained(classifier, graphs, explainer, seed, as_json)
         explanations = with_correlations(explanations, fitted, cohort)
@@ -275,6 +284,7 @@ def _read_subjects(
         label = settings.get("label", label) if label == "label" else label
         atlas = settings.get("atlas", atlas) if atlas is None else atlas
         format = settings.get("format", format) if format == "auto" else format
+    atlas = atlas_for(data, atlas, settings)
     found = read_data(data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
     return name_of(data), format_of(data, format), found
 

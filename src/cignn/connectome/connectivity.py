@@ -107,6 +107,15 @@ class Connectivity(CohortTransformer):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """As scikit-learn writes it, and with the kind where that is the default: reports print it."""
+        text = super().__repr__(N_CHAR_MAX)
+        if "kind=" in text:
+            return text
+        opening = f"{type(self).__name__}("
+        rest = text.removeprefix(opening)
+        return f"{opening}kind={self.kind!r}{'' if rest == ')' else ', '}{rest}"
+
     def fit(self, X: Cohort, y: npt.ArrayLike | None = None) -> Self:
         """Check the parameters and estimate the reference of the tangent space.
 

@@ -16,6 +16,8 @@ import pandas as pd
 
 from cignn._arrays import digest, sha256
 from cignn._checks import letters
+from cignn.connectome.regions import region_signals
+from cignn.datasets.parcellation import Parcellation
 
 if TYPE_CHECKING:
     from nibabel.spatialimages import SpatialHeader, SpatialImage
@@ -174,8 +176,7 @@ class Scan(NamedTuple):
 class Recipe(NamedTuple):
     """The checked parameters of `RoiSeries`."""
 
-    atlas: Image
-    labels: np.ndarray  # (r,)
+    regions: Parcellation
     drop: int
     detrend: bool
     low: float | None
@@ -192,7 +193,7 @@ class Recipe(NamedTuple):
 class Extracted(NamedTuple):
     """The series of one scan."""
 
-    series: np.ndarray  # (volumes kept, r) float32, columns in the order of the labels
+    series: np.ndarray  # (volumes kept, r) float32, columns in the order of the regions
     missing: np.ndarray  # numbers of the columns without signal, which are zero
     n_confounds: int
     mean_fd: float = np.nan  # mean framewise displacement, from the table of confounds; not in the cache
@@ -256,23 +257,8 @@ def header_t_r(header: SpatialHeader) -> float:
 
 
 def _region_means(image: SpatialImage, recipe: Recipe) -> np.ndarray:
-    """(volumes, r) mean signal of each label, NaN for labels without a voxel in the scan."""
-    from nilearn.image import get_data
-    from nilearn.maskers import NiftiLabelsMasker
-
-    masker = NiftiLabelsMasker(
-        recipe.atlas,
-        mask_img=recipe.mask,
-        smoothing_fwhm=recipe.smoothing,
-        resampling_target="data",
-        reports=False,
-    )
-    signals = masker.fit_transform(image)
-    found = np.unique(get_data(masker.region_atlas_))
-    found = found[found != 0].astype(int)
-    means = np.full((len(signals), len(recipe.labels)), np.nan)
-    means[:, np.searchsorted(recipe.labels, found)] = signals
-    return means
+    """(volumes, r) signal of each region, NaN for those without a voxel in the scan."""
+    return region_signals(image, recipe.regions, recipe.mask, recipe.smoothing)
 
 
 def _clean(means: np.ndarray, confounds: Confounds, recipe: Recipe, t_r: float) -> Extracted:

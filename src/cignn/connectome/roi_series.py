@@ -1,4 +1,4 @@
-"""`RoiSeries`: from 4-D NIfTI scans and a label atlas to a `Cohort`."""
+"""`RoiSeries`: from 4-D NIfTI scans and an atlas to a `Cohort`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -33,6 +34,8 @@ from cignn.connectome.extraction import (
 from cignn.datasets.atlas import Atlas
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.exclusions import excluded
+from cignn.datasets.named_atlases import fetch_parcellation, is_atlas_name, load_atlas
+from cignn.datasets.parcellation import Parcellation, from_image, spheres
 
 if TYPE_CHECKING:
     from cignn.connectome.extraction import Image
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class RoiSeries(CohortTransformer):
-    """Extract the cleaned mean series of each region of a label atlas from fMRI scans.
+    """Extract the cleaned series of each region of an atlas from fMRI scans.
 
     The defaults are the paper's: the first 10 volumes dropped, linear trends removed, motion, white matter
     and CSF regressed out, a band-pass of 0.01–0.1 Hz, and standardised series. Motion correction and
@@ -49,10 +52,15 @@ class RoiSeries(CohortTransformer):
 
     Parameters
     ----------
-    atlas : str, Path or image
-        3-D label volume with 0 as background. The columns of the series are its labels in ascending order.
-    names : sequence of str or Atlas, default=None
-        Names of the labels in that order. By default those of `Atlas.from_labels`.
+    atlas : str, Path, image or Atlas
+        The regions, in the order of the columns: the name of an atlas ("schaefer200", "difumo64",
+        "power264", see `cignn.datasets.load_atlas`); a 3-D label volume with 0 as background, by ascending
+        label; a 4-D image with one map per region, whose signals are the coefficients of a regression on all
+        maps; or an `Atlas` with coordinates, around which spheres are laid.
+    names : sequence of str, Atlas or str, default=None
+        Names of the regions in that order; as one str, a table with the column name or the name of an atlas.
+        By default those of the atlas; those of a file come from a table beside it (``aal.nii.gz`` and
+        ``aal.tsv``, ``aal.csv`` or ``aal.txt``), else regions are called "label-1" or "map-1".
     drop : int, default=10
         Number of first volumes left out, of the scan and of its confounds.
     detrend : bool, default=True
@@ -78,6 +86,11 @@ class RoiSeries(CohortTransformer):
         Repetition time in seconds. By default that of the scan's header.
     mask : str, Path or image, default=None
         Voxels outside it are left out of their regions.
+    radius : float, default=None
+        Of spheres, in mm. By default the atlas's own, else 5.
+    data_dir : str or Path, default=None
+        Where nilearn keeps atlases that are given by name; by default NILEARN_DATA, or nilearn_data in the
+        home folder.
     n_jobs : int, default=1
         Number of processes, over scans.
     cache : str or Path, default=None
@@ -109,9 +122,9 @@ class RoiSeries(CohortTransformer):
 
     def __init__(
         self,
-        atlas: Image,
+        atlas: Image | Atlas,
         *,
-        names: Sequence[str] | Atlas | None = None,
+        names: Sequence[str] | Atlas | str | None = None,
         drop: int = 10,
         detrend: bool = True,
         band: tuple[float | None, float | None] | None = (0.01, 0.1),
@@ -121,6 +134,8 @@ class RoiSeries(CohortTransformer):
         standardise: bool = True,
         t_r: float | None = None,
         mask: Image | None = None,
+        radius: float | None = None,
+        data_dir: str | Path | None = None,
         n_jobs: int | None = 1,
         cache: str | Path | None = None,
         verbose: int = 0,
@@ -136,6 +151,8 @@ class RoiSeries(CohortTransformer):
         self.standardise = standardise
         self.t_r = t_r
         self.mask = mask
+        self.radius = radius
+        self.data_dir = data_dir
         self.n_jobs = n_jobs
         self.cache = cache
         self.verbose = verbose
@@ -198,7 +215,7 @@ class RoiSeries(CohortTransformer):
         kept = {name: result for name, result in done.items() if isinstance(result, Extracted)}
         if not kept:
             raise ValueError(f"all {len(scans)} subjects failed: {_lines(self.failures_)}.")
-        atlas = self._atlas()
+        atlas = recipe.regions.atlas
         self.missing_ = {
             name: [atlas.names[i] for i in result.missing]
             for name, result in kept.items()
@@ -227,6 +244,8 @@ class RoiSeries(CohortTransformer):
             number("t_r, in seconds,", self.t_r, 0, math.inf)
         if self.smoothing is not None:
             number("smoothing, in mm,", self.smoothing, 0, math.inf)
+        if self.radius is not None:
+            number("radius, in mm,", self.radius, 0, math.inf)
         if self.n_jobs is not None:
             jobs("n_jobs", self.n_jobs)
         if isinstance(self.confounds, str) and self.confounds not in ("auto", "fmriprep"):
@@ -235,11 +254,9 @@ class RoiSeries(CohortTransformer):
                 f"tables, got {self.confounds!r}."
             )
         own = self.confounds if isinstance(self.confounds, (str, Mapping)) else None
-        labels = _labels(self.atlas)
-        self._check_names(len(labels))
+        regions = self._regions()
         return Recipe(
-            atlas=self.atlas,
-            labels=labels,
+            regions=regions,
             drop=int(self.drop),
             detrend=bool(self.detrend),
             low=low,
@@ -250,18 +267,31 @@ class RoiSeries(CohortTransformer):
             standardise=bool(self.standardise),
             t_r=self.t_r,
             mask=self.mask,
-            fixed=fingerprint(self.atlas) + ("" if self.mask is None else fingerprint(self.mask)),
+            fixed=regions.digest() + ("" if self.mask is None else fingerprint(self.mask)),
         )
 
-    def _check_names(self, n_labels: int) -> None:
-        names = self.names.names if isinstance(self.names, Atlas) else self.names
-        if names is not None and len(names) != n_labels:
-            raise ValueError(f"names must name the {n_labels} labels of the atlas, got {len(names)} names.")
-
-    def _atlas(self) -> Atlas:
-        if isinstance(self.names, Atlas):
-            return self.names
-        return Atlas.from_labels(self.atlas, names=None if self.names is None else list(self.names))
+    def _regions(self) -> Parcellation:
+        """Where the regions are, and what they are called."""
+        names = self.names
+        if isinstance(names, str):
+            names = load_atlas(names, self.data_dir) if is_atlas_name(names) else Atlas.from_table(names)
+        if isinstance(self.atlas, Atlas):
+            found = spheres(self.atlas, self.radius)
+        elif isinstance(self.atlas, str) and is_atlas_name(self.atlas):
+            found = fetch_parcellation(self.atlas, self.data_dir)
+            if found.radii is not None and self.radius is not None:
+                found = spheres(found.atlas, self.radius)
+        else:
+            return from_image(self.atlas, names)
+        if names is None:
+            return found
+        named = names if isinstance(names, Atlas) else Atlas(list(names))
+        if len(named) != len(found.atlas):
+            raise ValueError(
+                f"names must name the {len(found.atlas)} regions of the atlas, got {len(named)} names."
+            )
+        atlas = Atlas(named.names, found.atlas.coordinates, named.systems, named.colours)
+        return replace(found, atlas=atlas)
 
     def _scans(self, X: Scans) -> list[Scan]:
         """Return subject, scan and own confounds table of each scan."""
@@ -332,22 +362,6 @@ def _band(band: Sequence[float | None] | None) -> tuple[float | None, float | No
             f"band must be (low, high) in Hz above 0 with low < high, None for no edge, got {shown(band)}."
         )
     return low, high
-
-
-def _labels(atlas: Image) -> np.ndarray:
-    """(r,) the labels of a label volume in ascending order, without the background 0."""
-    from nilearn.image import load_img
-
-    if isinstance(atlas, (str, Path)) and not Path(atlas).is_file():
-        raise FileNotFoundError(f"atlas {atlas} does not exist; pass the path of a NIfTI label volume.")
-    data = np.squeeze(np.asarray(load_img(atlas).dataobj))
-    labels = np.unique(data)
-    if data.ndim != 3 or not np.isfinite(labels).all() or (labels != np.round(labels)).any():
-        raise ValueError("atlas must be a 3-D volume of whole-number labels, 0 for the background.")
-    labels = labels[labels != 0].astype(int)
-    if not len(labels):
-        raise ValueError("atlas has no label but 0, the background.")
-    return labels
 
 
 def _subject(path: Image, i: int) -> str:

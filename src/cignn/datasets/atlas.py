@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -11,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cignn._arrays import positions
 from cignn._checks import letters
 from cignn.datasets.reading import MISSING, no_column, read_table
-from cignn.graphs.storage import positions
 
 # The nine systems with the colours the paper's figures give them (LaTeX's names as RGB).
 SYSTEMS = {
@@ -210,6 +211,16 @@ def aal116() -> Atlas:
     table = resources.files("cignn.datasets") / "data" / "aal116.csv"
     with resources.as_file(table) as path:
         return Atlas.from_table(path)
+
+
+def numbered(n_rois: int) -> list[str]:
+    """Return what regions are called that nobody has named."""
+    return [f"ROI-{i:03d}" for i in range(1, n_rois + 1)]
+
+
+def unnamed(names: Sequence[str]) -> bool:
+    """Whether regions have only numbers: those of their columns, or of their labels in a volume."""
+    return list(names) == numbered(len(names)) or all(re.fullmatch(r"label-\d+", name) for name in names)
 
 
 def places_of(wanted: Sequence[str], have: Sequence[str]) -> list[int] | None:

@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cignn._arrays import digest
+from cignn._arrays import digest, positions
 from cignn._mapped import MappedArray
-from cignn.datasets.atlas import Atlas, places_of
+from cignn.datasets.atlas import Atlas, numbered, places_of
 from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
 from cignn.datasets.labels import as_sites
 from cignn.datasets.reading import as_table
 from cignn.datasets.series import SeriesStack, as_matrices
 from cignn.datasets.truth import as_carries, as_sets, as_truth
-from cignn.graphs.storage import positions
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +155,7 @@ class Cohort:
                 f"the atlas has {len(atlas)} regions, the data {self.n_rois} ROIs; they must be the same."
             )
         if roi_names is None:
-            roi_names = _numbered(self.n_rois) if atlas is None else atlas.names
+            roi_names = numbered(self.n_rois) if atlas is None else atlas.names
         self.roi_names = [str(name) for name in roi_names]
         if len(self.roi_names) != self.n_rois:
             raise ValueError(f"expected {self.n_rois} roi_names, got {len(self.roi_names)}.")
@@ -206,7 +205,7 @@ class Cohort:
         bool
             True where neither names nor an atlas were given.
         """
-        return self.roi_names == _numbered(self.n_rois)
+        return self.roi_names == numbered(self.n_rois)
 
     @property
     def lengths(self) -> np.ndarray | None:
@@ -438,10 +437,6 @@ class Cohort:
         from cignn.datasets.cohort_arrays import write_cohort
 
         return write_cohort(self, path, self.mapped if mapped is None else mapped)
-
-
-def _numbered(n_rois: int) -> list[str]:
-    return [f"ROI-{i:03d}" for i in range(1, n_rois + 1)]
 
 
 def _words(array: np.ndarray) -> np.ndarray:

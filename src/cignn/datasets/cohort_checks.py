@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 LONGEST_ID = 200  # letters: files are named by ids, with more behind them
 DROPS = ("drop_subject", "keep_first")  # actions that leave subjects out
+UNUSABLE = ("non_finite", "constant_rois")  # problems that no model takes: "keep" is for an audit, no remedy
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class Checks:
 
 
 ACTIONS = {
-    "non_finite": ("raise", "drop_subject", "zero"),
-    "constant_rois": ("raise", "drop_subject", "drop_roi", "zero"),
+    "non_finite": ("raise", "drop_subject", "zero", "keep"),
+    "constant_rois": ("raise", "drop_subject", "drop_roi", "zero", "keep"),
     "short_series": ("raise", "drop_subject", "keep"),
     "asymmetric": ("raise", "drop_subject", "symmetrise"),
     "duplicates": ("raise", "keep_first", "keep"),
@@ -84,7 +85,8 @@ def checks_from(options: Mapping[str, Any]) -> Checks:
 
 def remedies(option: str) -> Option:
     """Return an option with the values that deal with its problem."""
-    return Option(option, tuple(action for action in ACTIONS[option] if action != "raise"))
+    no_remedy = ("raise", "keep") if option in UNUSABLE else ("raise",)
+    return Option(option, tuple(action for action in ACTIONS[option] if action not in no_remedy))
 
 
 def check_cohort(
@@ -110,11 +112,13 @@ def check_cohort(
     ----------
     cohort : Cohort
         The cohort, which is not changed.
-    non_finite : {"raise", "drop_subject", "zero"}, default="raise"
-        What to do about NaN or infinite values; "zero" makes them 0.
-    constant_rois : {"raise", "drop_subject", "drop_roi", "zero"}, default="raise"
+    non_finite : {"raise", "drop_subject", "zero", "keep"}, default="raise"
+        What to do about NaN or infinite values; "zero" makes them 0. "keep" is for an audit: no model takes
+        them.
+    constant_rois : {"raise", "drop_subject", "drop_roi", "zero", "keep"}, default="raise"
         What to do about ROIs without signal, whose correlations are undefined. "drop_roi" drops the ROI from
-        everyone; "zero" makes the series 0, and `cignn.connectome.Connectivity` gives it no connections.
+        everyone; "zero" makes the series 0, and `cignn.connectome.Connectivity` gives it no connections;
+        "keep" leaves them as they are, for an audit.
     short_series : {"raise", "drop_subject", "keep"}, default="raise"
         What to do about series of fewer than ``min_length`` time points.
     min_length : int, default=30

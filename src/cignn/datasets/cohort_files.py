@@ -103,7 +103,8 @@ def load_cohort(
         Table of participants. By default the one in the folder; for derivatives also in the folders above,
         where BIDS puts it.
     atlas : Atlas, default=None
-        Names, coordinates and systems of the ROIs. By default names come from the files' headers.
+        Names, coordinates and systems of the ROIs. By default names come from the files' headers; those of
+        scans, from the atlas of ``extract``.
     n_rois : int, default=None
         Number of ROIs each file must have. By default that of the atlas, else that of most files.
     transpose : bool, default=False
@@ -193,6 +194,7 @@ def load_cohort(
     elif extract is not None or (found := _files_in(path, data, files, entities, dlabel)) is None:
         _refuse(reading, path, "holds scans")
         cohort = from_scans(path, label, participants, extract, entities, rules)
+        cohort = cohort if atlas is None else cohort.with_atlas(atlas)
     else:
         folder, square, paths = found
         above = [] if folder != path else [path.parent, path.parent.parent]

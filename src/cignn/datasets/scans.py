@@ -98,7 +98,7 @@ def from_scans(
         raise DataError(f"{path} holds scans, not series", options=[given])
     frame, source = people.participants_table(participants, [path, path.parent, path.parent.parent])
     people.labels(frame, label, source)
-    choose = Option("entities", advice="pass entities={{'task': …, 'ses': …, 'run': …}}")
+    choose = Option("entities", ({"task": "…"}, {"ses": "…"}, {"run": "…"}))
     frame, paths, gone = people.one_scan_each(
         frame, _choose_scans(path, entities), path, source, rules, [choose]
     )

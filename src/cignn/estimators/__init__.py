@@ -9,6 +9,7 @@ from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.gnn import GNNClassifier
 from cignn.estimators.graph_vectors import GraphVectors
+from cignn.estimators.kept_epochs import KeptEpochWarning
 from cignn.estimators.registry import ESTIMATORS, Method, load_model, make_estimator, save_model
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.sib import SIBClassifier
@@ -24,6 +25,7 @@ __all__ = [
     "GNNClassifier",
     "GraphClassifier",
     "GraphVectors",
+    "KeptEpochWarning",
     "Method",
     "NeuralGraphClassifier",
     "SIBClassifier",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from cignn.estimators.classifier import (
     size_of,
 )
 from cignn.estimators.feeds import Data
+from cignn.estimators.kept_epochs import KeptEpochWarning, told_by_epochs
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.set_statistics import SetStatistics, store_statistics
 from cignn.estimators.settings import class_weights, rules, score_weights, within
@@ -133,10 +135,20 @@ class NeuralGraphClassifier(GraphClassifier):
         -------
         NeuralGraphClassifier
             The fitted classifier.
+
+        Warns
+        -----
+        KeptEpochWarning
+            If the epoch kept is one of the first, or the last one allowed.
         """
         (failure,) = fit_together([Fit(self, X, y, eval_set)])
         if failure is not None:
             raise failure
+        kept = np.atleast_1d(self.best_epoch_).tolist()
+        first_stage = self.settings_.get("generative_epochs", 0)
+        told = told_by_epochs(kept, self.settings_["epochs"], hasattr(self, "explain"), first_stage)
+        if told is not None and not self.interrupted_:
+            warnings.warn(told, KeptEpochWarning, stacklevel=2)
         return self
 
     def _plan(self, X: GraphSet, y: Sequence | np.ndarray | None, eval_set: EvalSet) -> Plan:

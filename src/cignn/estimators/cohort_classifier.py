@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from cignn._arrays import digest
 from cignn.connectome import Connectivity, make_connectome_pipeline
 from cignn.connectome.covariates import check_cohort_input, with_rois
 from cignn.connectome.pipeline import loaded_steps, saved_steps
-from cignn.datasets.atlas import Atlas
+from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.classifier import GraphClassifier, read_fingerprints
@@ -237,6 +238,52 @@ class CohortClassifier(Pipeline):
         """
         return with_rois(X, self.roi_names_, self.atlas_)
 
+    def with_atlas(self, atlas: Atlas) -> Self:
+        """Return the same trained model with the names, coordinates and systems of an atlas.
+
+        For a model whose training cohort had no names, or other ones: nothing has to be trained again.
+
+        Parameters
+        ----------
+        atlas : Atlas
+            The R regions of the training cohort. With the model's names in another order, it is brought into
+            the model's order; other names replace those of the model, region by region.
+
+        Returns
+        -------
+        CohortClassifier
+            A new model that shares its weights with this one.
+
+        Examples
+        --------
+        >>> from cignn import CohortClassifier
+        >>> from cignn.datasets import Atlas, make_cohort
+        >>> from cignn.estimators import make_estimator
+        >>> cohort = make_cohort(20, 10, n_edges=3, random_state=0)
+        >>> model = CohortClassifier.make(make_estimator("lasso", random_state=0)).fit(cohort)
+        >>> named = model.with_atlas(Atlas([f"region {letter}" for letter in "ABCDEFGHIJ"]))
+        >>> named.explain(cohort.with_atlas(named.atlas_))[0].top_edges(1)["source"].iloc[0][:6]
+        'region'
+        """
+        names = self.roi_names_
+        if len(atlas) != len(names):
+            raise ValueError(
+                f"the atlas has {len(atlas)} regions, the model {len(names)}; give the atlas of its cohort."
+            )
+        if not isinstance(self[0], Connectivity):
+            raise ValueError("a model is named in its first step, which must be Connectivity().")
+        if (places := places_of(names, atlas.names)) is not None:
+            atlas = atlas[places]
+        named = copy(self)
+        named.steps = [(name, copy(step)) for name, step in self.steps]
+        named[0].roi_names_, named[0].atlas_ = atlas.names, atlas
+        classifier = _renamed(self.classifier_, atlas.names)
+        if hasattr(named[-1], "best_estimator_"):
+            named[-1].best_estimator_ = classifier
+        else:
+            named.steps[-1] = (named.steps[-1][0], classifier)
+        return named
+
     # ------------------------------------------------------------------ saving
 
     def save(self, path: str | Path, notes: Mapping[str, str] | None = None) -> None:
@@ -279,6 +326,20 @@ class CohortClassifier(Pipeline):
         model = cls([*steps, ("classifier", classifier)])
         model.subjects_ = subjects
         return model
+
+
+def _renamed(classifier: Any, names: list[str]) -> Any:
+    """Return a fitted classifier of graphs whose nodes have other names."""
+    named = copy(classifier)
+    named.node_names_ = names
+    if isinstance(
+        getattr(named, "pipeline_", None), Pipeline
+    ):  # a shallow one, whose first step reads graphs
+        (first, vectors), *others = named.pipeline_.steps
+        vectors = copy(vectors)
+        vectors.node_names_ = names
+        named.pipeline_ = Pipeline([(first, vectors), *others])
+    return named
 
 
 def fingerprints(cohort: Cohort) -> np.ndarray:

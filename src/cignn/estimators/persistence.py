@@ -46,7 +46,11 @@ POOL = "pool.safetensors"  # connections whose contributions are pooled
 FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, POOL, SETTINGS)
 LARGEST_CONFIG = 2**28  # bytes
 # types in our pipelines that skops does not trust by default
-TRUSTED = ["cignn.estimators.graph_vectors.GraphVectors", "sklearn.tree._tree.Tree"]
+TRUSTED = [
+    "cignn.estimators.graph_vectors.GraphVectors",
+    "cignn.estimators.sparse_regression.SparseLogisticRegression",
+    "sklearn.tree._tree.Tree",
+]
 # files under temporary names, and those that `check_model_path` writes to test a folder
 _WAITING = re.compile(rf"({'|'.join(map(re.escape, FILES))})\.[0-9a-f]{{16}}\.new|\.cignn-.*")
 

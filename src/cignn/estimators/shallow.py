@@ -31,6 +31,7 @@ from cignn.estimators.graph_vectors import FEATURES, GraphVectors
 from cignn.estimators.persistence import PIPELINE, Saved, first_line, read_pipeline
 from cignn.estimators.settings import choice, class_weights, whole, within
 from cignn.estimators.shallow_contributions import Linear, explicable
+from cignn.estimators.sparse_regression import SparseLogisticRegression
 from cignn.estimators.subjects import folds
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
@@ -49,8 +50,9 @@ class Model(NamedTuple):
 
 def _l1_regression(n_classes: int) -> LogisticRegression:
     old = {"penalty": "l1"} if LogisticRegression().penalty == "l2" else {"l1_ratio": 1.0}
-    solver = "liblinear" if n_classes == 2 else "saga"
-    return LogisticRegression(solver=solver, max_iter=MAX_ITER, tol=1e-3, **old)
+    if n_classes == 2:
+        return LogisticRegression(solver="liblinear", max_iter=MAX_ITER, tol=1e-3, **old)
+    return SparseLogisticRegression(solver="saga", max_iter=MAX_ITER, tol=1e-3, **old)
 
 
 def _smallest_c(x: np.ndarray, y: np.ndarray) -> float:

@@ -228,6 +228,9 @@ def _constant_rois(cohort: Cohort, constant: np.ndarray) -> Finding:
     often = rois[np.argsort(-constant[:, rois].sum(0), kind="stable")]
     message = f"{_of_all(cohort, bad)} have some, {len(rois)} ROIs in all: "
     message += _some([cohort.roi_names[i] for i in often])
+    names = [[cohort.roi_names[i] for i in np.flatnonzero(row)] for row in constant[bad]]
+    whose = [f"{who} ({_some(own)})" for who, own in zip(cohort.subjects[bad], names, strict=True)]
+    message += f"; in {_some(whose)}"
     severity = "warning"
     advice = (
         "drop these subjects or ROIs (check_cohort), or keep them without connections (constant_rois='zero')"
@@ -241,8 +244,9 @@ def _constant_rois(cohort: Cohort, constant: np.ndarray) -> Finding:
         if table.shape[1] > 1 and (p := stats.chi2_contingency(table).pvalue) < 0.001:
             severity, message = "serious", f"{message}; they go along with the label (p = {p:.1g})"
             advice = "drop these ROIs from everyone: a model can read the label from where signal is missing"
-    counts = pd.DataFrame({"subject": cohort.subjects[bad], "ROIs without signal": constant[bad].sum(1)})
-    return Finding(name, severity, _people(cohort, bad), "subjects", message, advice, counts)
+    lost = {"subject": cohort.subjects[bad], "ROIs without signal": constant[bad].sum(1)}
+    details = pd.DataFrame(lost | {"names": [", ".join(own) for own in names]})
+    return Finding(name, severity, _people(cohort, bad), "subjects", message, advice, details)
 
 
 def _people(cohort: Cohort, scans: np.ndarray) -> int:

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple, Self, overload
 import numpy as np
 
 from cignn import _checks
-from cignn._arrays import upper_indices
+from cignn._arrays import Index, positions, upper_indices
 from cignn.explanations.explanation import NO_CONTRIBUTIONS, EdgeReference, Explanation
 from cignn.graphs import GraphSet
-from cignn.graphs.storage import Index, positions
 
 
 class AlignedWeights(NamedTuple):

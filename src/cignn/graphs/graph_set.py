@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from cignn._arrays import digest
+from cignn._arrays import Index, digest, positions
 from cignn._mapped import MappedArray
 from cignn.graphs.building import (
     mapped_features,
@@ -26,7 +26,7 @@ from cignn.graphs.building import (
     stack_weights,
 )
 from cignn.graphs.pyg import read_pyg, write_pyg
-from cignn.graphs.storage import Index, Ragged, Stacked, StoredGraphs, plain_labels, positions
+from cignn.graphs.storage import Ragged, Stacked, StoredGraphs, plain_labels
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

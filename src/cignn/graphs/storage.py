@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from cignn._arrays import above_diagonal, blocks, by_block, digest
+from cignn._arrays import Index, above_diagonal, blocks, by_block, digest, positions
 from cignn._mapped import MappedArray
 from cignn.graphs.edge_statistics import EdgeStatistics, EdgeSums
 from cignn.graphs.graph_batch import GraphBatch
-
-Index = slice | Sequence[int] | Sequence[bool] | np.ndarray  # what picks graphs
 
 
 class Stacked(NamedTuple):
@@ -206,17 +203,6 @@ def _ranges(ptr: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     new_ptr = np.concatenate([[0], np.cumsum(lengths)])
     shift = np.repeat(ptr[:-1][index] - new_ptr[:-1], lengths)
     return np.arange(new_ptr[-1]) + shift, new_ptr
-
-
-def positions(key: Index, length: int) -> np.ndarray:
-    """Positions that numpy would pick from ``length`` items: by list, mask, slice or array."""
-    if not isinstance(key, slice):
-        key = np.asarray(key)
-        key = key if key.size else key.astype(int)  # an empty list picks nothing
-    index = np.arange(length)[key]
-    if index.ndim != 1:
-        raise IndexError(f"index with a number or in one dimension, got {index.ndim} dimensions.")
-    return index
 
 
 def plain_labels(y: np.ndarray) -> np.ndarray:

@@ -1,0 +1,49 @@
+"""What the epochs that a training kept say about it: hardly trained, or not yet done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sklearn.exceptions import ConvergenceWarning
+
+FEWEST = 10  # epochs allowed: with fewer nobody meant to train to the end
+EARLY, EARLY_SHARE = 3, 0.05  # up to this epoch, or share of the epochs allowed, hardly anything has moved
+MAJORITY = 0.5  # of the networks of an ensemble, above which it is told
+
+
+class KeptEpochWarning(ConvergenceWarning):
+    """A training kept one of its first epochs, or the last that it was allowed.
+
+    One of the first is up to epoch 3, or within the first twentieth of the epochs allowed. Of an ensemble it
+    is told where it holds for more than half of the networks. Trainings of fewer than 10 epochs tell nothing.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from cignn.estimators import KeptEpochWarning
+    >>> warnings.simplefilter("ignore", KeptEpochWarning)  # say nothing about it
+    >>> warnings.simplefilter("default", KeptEpochWarning)
+    """
+
+
+def told_by_epochs(kept: Sequence[int], epochs: int, has_mask: bool, before: int = 0) -> str | None:
+    """Return what to tell of the epochs kept, one of each network; None where there is nothing.
+
+    epochs : how many each was allowed. has_mask : whether the networks weigh edges. before : epochs of a
+    first stage, which trains neither the classifier nor the mask.
+    """
+    if epochs - before < FEWEST:
+        return None
+    bound = before + max(EARLY, EARLY_SHARE * (epochs - before))
+    early = [epoch for epoch in kept if epoch <= bound]
+    last = [epoch for epoch in kept if epoch >= epochs]
+    if len(early) > MAJORITY * len(kept):
+        what = f"epoch {kept[0]}" if len(kept) == 1 else f"epochs {', '.join(map(str, kept))}"
+        why = "no later one did better on the validation graphs"
+        if has_mask:
+            why = "the mask hardly moved from its start, so its weights tell edges hardly apart"
+        return f"kept {what} of {epochs}: {why}; more graphs or a lower learning_rate may help."
+    if len(last) > MAJORITY * len(kept):
+        whose = "" if len(kept) == 1 else f" of {len(last)} of {len(kept)} networks"
+        return f"kept the last epoch ({epochs}){whose}: more epochs may help."
+    return None
