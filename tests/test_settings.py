@@ -42,12 +42,7 @@ def test_help_fits_a_screen_and_says_what_auto_is() -> None:
     text = inspect.getdoc(CIGNNClassifier) or ""
     assert len(text.splitlines()) <= 60
     assert f'is {EPOCHS["connectome"]} for "connectome", {EPOCHS["paper"]} for "paper"' in text
-    assert EPOCHS["motif"] == "auto" and N_ESTIMATORS == {
-        "motif": 1,
-        "connectome": 5,
-        "paper": 1,
-        "subgraph": 1,
-    }
+    assert EPOCHS["motif"] == "auto" and N_ESTIMATORS == {"motif": 1, "connectome": 5, "paper": 1}
 
 
 # ---------------------------------------------------------------------- presets
@@ -98,7 +93,7 @@ def test_a_complete_object_of_a_preset() -> None:
     assert list(settings) == NAMES and settings.dropout == 0.3
     assert settings == PRESETS["connectome"].replace(dropout=0.3)
     assert PRESETS["connectome"].dropout == 0.8
-    with pytest.raises(ValueError, match="one of 'motif', 'connectome', 'paper', 'subgraph', got 'brain'"):
+    with pytest.raises(ValueError, match="one of 'motif', 'connectome', 'paper', got 'brain'"):
         CIGNNSettings.preset("brain")
 
 

@@ -20,7 +20,6 @@ from cignn.estimators.settings import (
     MIN_BATCH,
     ClassWeight,
     auto_batch_size,
-    auto_epochs,
     choice,
     is_auto,
     rules,
@@ -38,9 +37,9 @@ from cignn.nn.noise import Noise
 from cignn.nn.subgraph import edge_price, expected_edges
 
 KEEP_STEP = 0.1
+# what epochs="auto" is: so many gradient steps or graphs read, whichever is less, within bounds
+STEPS, READ_GRAPHS, LEAST_EPOCHS, MOST_EPOCHS = 4000, 150_000, 20, 300
 LAST_RATE = 0.05  # of the learning rate, in the last epoch, where it falls
-# what epochs="auto" is for "subgraph": so many graphs are read in all, within bounds
-READ_GRAPHS, LEAST_EPOCHS, MOST_EPOCHS = 180_000, 20, 100
 INSIDE = "settings__"  # before the names of settings among the parameters
 CHOICES: dict[str, Collection[Any]] = {
     "encoder": LAYERS,
@@ -98,19 +97,17 @@ class CIGNNClassifier(ExplainingClassifier):
 
     Parameters
     ----------
-    preset : {"auto", "motif", "connectome", "paper", "subgraph"}, default="auto"
+    preset : {"auto", "motif", "connectome", "paper"}, default="auto"
         Named set of values for all settings. "connectome" is for aligned graphs, in which node i is the same
         region in every graph; "motif" is for all others; "auto" picks one of these two. "paper" follows Zheng
-        et al. (2024): their layer sizes, two training stages and soft mask. "subgraph" is another for graphs
-        that are not aligned: nothing outside the subgraph reaches the classifier, and a graph cut to its
-        heaviest edges keeps its class; graphs may be larger than those of the training.
+        et al. (2024): their layer sizes, two training stages and soft mask.
     settings : CIGNNSettings, mapping or None, default=None
         Settings that replace those of the preset, such as ``{"dropout": 0.3}``; see `CIGNNSettings`. In a
         grid search they are named ``settings__dropout``.
     epochs : int or "auto", default="auto"
         Number of training epochs, over all stages. "auto" is 60 for "connectome", 450 for "paper"
-        and, for "motif", enough for about 3000 gradient steps, but at least 60 and at most 200; for
-        "subgraph", as many as read 180,000 graphs, but at least 20 and at most 100.
+        and, for "motif", enough for about 4000 gradient steps or 150,000 graphs read, whichever is less, but
+        at least 20 and at most 300.
     n_estimators : int or "auto", default="auto"
         Number of networks in the ensemble. Their probabilities and edge weights are averaged. "auto" is 5 for
         "connectome" and 1 otherwise. Each has its own validation graphs unless ``fit`` gets an ``eval_set``.
@@ -266,9 +263,7 @@ class CIGNNClassifier(ExplainingClassifier):
             settings["batch_size"] = auto_batch_size(len(graphs))
         whole(settings, "batch_size", 1)
         if is_auto(settings["epochs"]):
-            settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
-            if settings["preset"] == "subgraph":
-                settings["epochs"] = min(max(LEAST_EPOCHS, READ_GRAPHS // len(graphs)), MOST_EPOCHS)
+            settings["epochs"] = _auto_epochs(len(graphs), settings["batch_size"])
         _check_numbers(settings)
         return settings
 
@@ -308,11 +303,17 @@ class CIGNNClassifier(ExplainingClassifier):
 SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weight")
 
 
+def _auto_epochs(n_graphs: int, batch_size: int) -> int:
+    """Epochs that make about `STEPS` gradient steps and read no more than `READ_GRAPHS`, within bounds."""
+    steps = -(-n_graphs // batch_size)
+    return min(max(LEAST_EPOCHS, min(-(-STEPS // steps), READ_GRAPHS // n_graphs)), MOST_EPOCHS)
+
+
 def _rules(settings: dict[str, Any]) -> dict[str, Any]:
     """What stands behind settings that are "auto"."""
     found = rules(settings)
-    if is_auto(settings["epochs"]) and settings["preset"] == "subgraph":
-        found["epochs"] = {"graphs": READ_GRAPHS, "least": LEAST_EPOCHS, "most": MOST_EPOCHS}
+    if is_auto(settings["epochs"]):
+        found["epochs"] = {"steps": STEPS, "graphs": READ_GRAPHS, "least": LEAST_EPOCHS, "most": MOST_EPOCHS}
     if is_auto(settings["batch_size"]):
         found["batch_size"] = {"steps": EPOCH_STEPS, "least": MIN_BATCH, "most": MAX_BATCH}
     return found

@@ -29,18 +29,13 @@ from cignn.nn.subgraph import (
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 MASKS = ("stochastic", "soft")
 MASK_SOURCES = ("latents", "nodes")
-PRICES = ("explained", "relative", "fixed")
+PRICES = ("relative", "fixed")
 MASK_FORMS = ("pairs", "products")
 SOME = 4  # every fourth graph is reconstructed, read without its subgraph, and cut to its heaviest edges
 LOGIT_LIMIT = 3.0  # beyond it logits are held back: where p (1 − p) vanishes no price moves an edge any more
-# share of the edge price due before anything is explained, without which logits run away at once, and the
-# share of edges that is free of this part
-PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.5
-# explained shares of the label's entropy between which price and rest grow from nothing to all: what an easy
-# shortcut explains stays below, and a network is not held to the first thing it finds
-EXPLAINED_FROM, EXPLAINED_FULL = 0.7, 0.9
-# the same of the price "relative", in shares of what whole graphs explain; a small part is always due
-RELATIVE_FROM, RELATIVE_FLOOR = 0.6, 0.05
+# shares of what whole graphs explain between which price, rest and cut grow from little or nothing to all: a
+# network is not held to the first thing it finds, and one that loses its way is let go
+EXPLAINED_FROM, EXPLAINED_FULL, PRICE_FLOOR = 0.6, 0.9, 0.05
 WHOLE_RATE, LEAST_WHOLE = 0.05, 0.05  # how fast the warm-up's explained share is averaged, and its least value
 # drawn edges are nearly whole or gone at temperatures below 1; without draws those of p < 1/2 are read as gone,
 # by a sigmoid of this share of the temperature
@@ -168,9 +163,9 @@ class CIGNN(SingleModel):
         Whether I(α; β) is part of the loss.
     renyi_order : float, default=1.01
         Order of the Rényi entropies.
-    pricing : str, default="explained"
-        Whether the price of edges grows with the share of the labels' entropy that is explained ("explained")
-        or not ("fixed").
+    pricing : str, default="fixed"
+        Whether the price of edges grows with the share of the labels' entropy that subgraphs explain, of that
+        which whole graphs explained in the warm-up ("relative"), or not ("fixed").
     n_nodes : int or None, default=None
         Number of nodes of aligned graphs.
     node_vectors : bool, default=False
@@ -228,7 +223,7 @@ class CIGNN(SingleModel):
         causal_effect: str | None = "cmi",
         independence: bool = True,
         renyi_order: float = 1.01,
-        pricing: str = "explained",
+        pricing: str = "fixed",
         n_nodes: int | None = None,
         node_vectors: bool = False,
         initial_noise: float = 1.0,
@@ -617,10 +612,8 @@ class CIGNN(SingleModel):
         out = self._read(batch, None, noise)
         losses = {"classification": self.cross_entropy(out.logits, batch)}
         share = 1 - losses["classification"].detach() / self.label_entropy
-        first = EXPLAINED_FROM
-        if self.pricing == "relative":
-            share, first = share / self.whole_share, RELATIVE_FROM
-        explained = ((share - first) / (EXPLAINED_FULL - first)).clamp(0, 1)
+        explained = share / self.whole_share - EXPLAINED_FROM
+        explained = (explained / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
         if out.rest_logits is not None:
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
@@ -631,13 +624,8 @@ class CIGNN(SingleModel):
             present = present.flatten()
             edges = EdgeMeans.of(out.mask.values.flatten(), present)
             losses["edges"] = edges.information(keep)
-            if self.pricing == "explained":
-                floor = edges.information(
-                    torch.as_tensor(keep, device=edges.prob.device).clamp(min=FLOOR_KEEP)
-                )
-                losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
-            elif self.pricing == "relative":
-                losses["edges"] = (RELATIVE_FLOOR + (1 - RELATIVE_FLOOR) * explained) * losses["edges"]
+            if self.pricing == "relative":
+                losses["edges"] = (PRICE_FLOOR + (1 - PRICE_FLOOR) * explained) * losses["edges"]
             beyond = torch.relu(out.mask.values.flatten().abs() - LOGIT_LIMIT).square()
             losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
         if self.cut:

@@ -1,4 +1,4 @@
-"""The preset "subgraph": what is outside the subgraph stays outside, and cut graphs keep class and mask."""
+"""The preset "motif": what is outside the subgraph stays outside, and cut graphs keep class and mask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from cignn import CIGNNClassifier, CIGNNSettings, GraphSet
 from cignn.datasets import make_ba2motifs, make_spurious_motifs
 from cignn.estimators.checkpoint import State
-from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS
+from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS, STEPS
 from cignn.estimators.training import Stage, keep_better
 from cignn.nn import CIGNN
 from cignn.nn.layers import GINLayer, NodeNorm
@@ -22,7 +22,7 @@ EASY = {"epochs": 4, "settings": {"classifier_hidden": (8, 8), "encoder_hidden":
 
 @pytest.fixture(scope="module")
 def fitted() -> CIGNNClassifier:
-    return CIGNNClassifier("subgraph", random_state=0, **EASY).fit(make_spurious_motifs(90, random_state=0))
+    return CIGNNClassifier("motif", random_state=0, **EASY).fit(make_spurious_motifs(90, random_state=0))
 
 
 def path_graph(n: int, features: np.ndarray, lone: int = 0) -> GraphSet:
@@ -118,7 +118,7 @@ def test_the_warm_up_trains_the_classifier_alone(fitted: CIGNNClassifier) -> Non
     assert history["stage"].tolist() == ["warm-up", "classification", "classification", "classification"]
     assert history.loc[0, ["edges", "cut", "rest"]].isna().all()
     assert history.loc[1:, ["edges", "logits", "cut", "consistency", "rest"]].notna().all(None)
-    short = CIGNNClassifier("subgraph", random_state=0, **EASY | {"epochs": 1})
+    short = CIGNNClassifier("motif", random_state=0, **EASY | {"epochs": 1})
     assert short.fit(make_ba2motifs(40, random_state=0)).history_["stage"].tolist() == ["classification"]
 
 
@@ -134,13 +134,15 @@ def test_the_epoch_is_chosen_by_cut_graphs_too(fitted: CIGNNClassifier) -> None:
     assert state.best_epoch == 2
 
 
-@pytest.mark.parametrize(("n_graphs", "epochs"), [(60, MOST_EPOCHS), (3000, READ_GRAPHS // 3000)])
+@pytest.mark.parametrize(
+    ("n_graphs", "epochs"), [(60, MOST_EPOCHS), (900, STEPS // 29 + 1), (6000, READ_GRAPHS // 6000)]
+)
 def test_epochs_and_batches_follow_the_number_of_graphs(n_graphs: int, epochs: int) -> None:
     graphs = make_spurious_motifs(n_graphs, test_fraction=0, random_state=0)
-    settings = CIGNNClassifier("subgraph")._settings(graphs)
+    settings = CIGNNClassifier("motif")._settings(graphs)
     assert settings["epochs"] == epochs and 32 <= settings["batch_size"] <= 128
     assert epochs >= LEAST_EPOCHS
-    assert CIGNNClassifier("subgraph", settings={"batch_size": 7})._settings(graphs)["batch_size"] == 7
+    assert CIGNNClassifier("motif", settings={"batch_size": 7})._settings(graphs)["batch_size"] == 7
 
 
 def test_a_saved_model_reads_as_before(fitted: CIGNNClassifier, tmp_path) -> None:
@@ -148,13 +150,13 @@ def test_a_saved_model_reads_as_before(fitted: CIGNNClassifier, tmp_path) -> Non
     fitted.save(tmp_path / "model")
     again = CIGNNClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(graphs), fitted.predict_proba(graphs))
-    assert CIGNNSettings.preset("subgraph").bound == again.settings_["bound"] == 3.0
+    assert CIGNNSettings.preset("motif").bound == again.settings_["bound"] == 3.0
 
 
 def test_seeds_together_are_seeds_alone() -> None:
     graphs = make_spurious_motifs(60, random_state=0)
-    alone = CIGNNClassifier("subgraph", random_state=0, **EASY).fit(graphs)
-    pair = CIGNNClassifier("subgraph", random_state=0, n_estimators=2, **EASY).fit(graphs)
+    alone = CIGNNClassifier("motif", random_state=0, **EASY).fit(graphs)
+    pair = CIGNNClassifier("motif", random_state=0, n_estimators=2, **EASY).fit(graphs)
     assert np.isfinite(pair.predict_proba(graphs)).all() and pair.history_["epoch"].max() == 4
     assert alone.history_["loss"].notna().all()
 
@@ -172,4 +174,4 @@ def test_seeds_together_are_seeds_alone() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        CIGNNClassifier("subgraph", settings=settings).fit(make_ba2motifs(20, random_state=0))
+        CIGNNClassifier("motif", settings=settings).fit(make_ba2motifs(20, random_state=0))
