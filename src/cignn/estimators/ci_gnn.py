@@ -273,6 +273,7 @@ class CIGNNClassifier(ExplainingClassifier):
             n_classes,
             rest=settings["rest_weight"] > 0,
             cut=settings["cut_weight"] > 0,
+            limit=settings["logit_weight"] > 0,
             bound=math.inf if settings["bound"] is None else settings["bound"],
             **{name: settings[name] for name in ARCHITECTURE},
         )

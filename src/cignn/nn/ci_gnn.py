@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,9 +37,10 @@ LOGIT_LIMIT = 3.0  # beyond it logits are held back: where p (1 − p) vanishes 
 # shares of what whole graphs explain between which price, rest and cut grow from little or nothing to all: a
 # network is not held to the first thing it finds, and one that loses its way is let go
 EXPLAINED_FROM, EXPLAINED_FULL, PRICE_FLOOR = 0.6, 0.9, 0.05
-WHOLE_RATE, LEAST_WHOLE = 0.05, 0.05  # how fast the warm-up's explained share is averaged, and its least value
-# drawn edges are nearly whole or gone at temperatures below 1; without draws those of p < 1/2 are read as gone,
-# by a sigmoid of this share of the temperature
+# how fast the share that the warm-up explains is averaged, and its least value
+WHOLE_RATE, LEAST_WHOLE = 0.05, 0.05
+# drawn edges are nearly whole or gone at temperatures below 1; without draws those of p < 1/2 are read as
+# gone, by a sigmoid of this share of the temperature
 READ_TEMPERATURE = 1 / 3
 START = 1.4  # logit of every edge before training, p = 0.8
 
@@ -156,6 +158,8 @@ class CIGNN(SingleModel):
         Whether the edges left out have to say nothing about the class.
     cut : bool, default=False
         Whether a graph cut to its heaviest edges has to keep its class and the weights of these edges.
+    limit : bool, default=False
+        Whether logits of edges beyond ±3 are held back, where the price of edges is asked for.
     causal_effect : str or None, default="cmi"
         Estimate of the causal effect: I(α; Y | β) ("cmi"), I(α; Ŷ | β) ("cmi_prediction"), I(α; Y) ("mi") or
         none.
@@ -220,6 +224,7 @@ class CIGNN(SingleModel):
         constant: bool = False,
         rest: bool = False,
         cut: bool = False,
+        limit: bool = False,
         causal_effect: str | None = "cmi",
         independence: bool = True,
         renyi_order: float = 1.01,
@@ -243,6 +248,7 @@ class CIGNN(SingleModel):
         self.node_weights = node_weights
         self.rest = rest
         self.cut = cut
+        self.limit = limit
         self.causal_effect = causal_effect
         self.independence = independence
         self.renyi_order = renyi_order
@@ -626,8 +632,9 @@ class CIGNN(SingleModel):
             losses["edges"] = edges.information(keep)
             if self.pricing == "relative":
                 losses["edges"] = (PRICE_FLOOR + (1 - PRICE_FLOOR) * explained) * losses["edges"]
-            beyond = torch.relu(out.mask.values.flatten().abs() - LOGIT_LIMIT).square()
-            losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
+            if self.limit:
+                beyond = torch.relu(out.mask.values.flatten().abs() - LOGIT_LIMIT).square()
+                losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
         if self.cut:
             losses |= {
                 name: explained * value
@@ -658,15 +665,14 @@ class CIGNN(SingleModel):
 
         Nothing of it moves the mask of the whole graph or the batch statistics.
         """
-        some = slice(SOME // 2, None, SOME)
-        batch, values = batch.part(some), values.detach()[some]
+        some = slice(min(SOME // 2, len(batch) - 1), None, SOME)  # at least one graph
+        values = values.detach().expand(len(batch), *values.shape[1:])[some]
+        batch = batch.part(some)
         weights = self.classifier.edge_matrix(torch.sigmoid(values)) * batch.edges
         kept = heaviest_edges(weights, batch.edges, noise)
-        training = self.training
-        self.eval()
-        mask = self._mask(batch, kept, noise, sample=True)
-        logits, _ = self._classify(batch, mask.read, noise)
-        self.train(training)
+        with known_statistics(self):
+            mask = self._mask(batch, kept, noise, sample=True)
+            logits, _ = self._classify(batch, mask.read, noise)
         again = torch.sigmoid(mask.edge_logits)
         gap = ((again - weights).abs() * kept).sum() / kept.sum().clamp(min=1)
         return {"cut": self.cross_entropy(logits, batch), "consistency": gap}
@@ -733,6 +739,18 @@ class CIGNN(SingleModel):
                 losses["causal"] = -(terms.mi if self.causal_effect == "mi" else terms.cmi)  # type: ignore[operator]
         losses["hsic"] = hsic(gram_alpha.detach(), gram_beta.detach())
         return losses
+
+
+@contextmanager
+def known_statistics(network: nn.Module) -> Iterator[None]:
+    """Switch off dropout and batch statistics; every module is left in the mode it was in."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def _node_mean(x: Tensor, batch: GraphBatch) -> Tensor:
