@@ -16,9 +16,6 @@ from cignn.estimators.ci_gnn_stages import make_stages
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.settings import (
     AUTO_DENSITY,
-    EPOCH_STEPS,
-    MAX_BATCH,
-    MIN_BATCH,
     ClassWeight,
     auto_batch_size,
     choice,
@@ -310,8 +307,6 @@ def _rules(settings: dict[str, Any]) -> dict[str, Any]:
     found = rules(settings)
     if is_auto(settings["epochs"]):
         found["epochs"] = {"steps": STEPS, "graphs": READ_GRAPHS, "least": LEAST_EPOCHS, "most": MOST_EPOCHS}
-    if is_auto(settings["batch_size"]):
-        found["batch_size"] = {"steps": EPOCH_STEPS, "least": MIN_BATCH, "most": MAX_BATCH}
     return found
 
 
