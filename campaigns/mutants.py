@@ -104,7 +104,7 @@ MUTANTS = [
     # --------------------------------------------------------------------- networks
     Mutant(
         "one mask for all graphs",
-        "nn/ci_gnn.py",
+        "nn/subgraph_network.py",
         "        values = self.classifier.edge_values(edge_logits)\n",
         "        edge_logits = edge_logits.mean(0, keepdim=True).expand_as(edge_logits)\n"
         "        values = self.classifier.edge_values(edge_logits)\n",
@@ -113,7 +113,7 @@ MUTANTS = [
     ),
     Mutant(
         "one mask for all subjects",
-        "nn/ci_gnn.py",
+        "nn/subgraph_network.py",
         "alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)\n",
         "alpha, beta = z[:1].expand_as(z).split([self.n_causal, self.n_noncausal], -1)\n",
         "aligned estimators",
@@ -121,25 +121,25 @@ MUTANTS = [
     ),
     Mutant(
         "the classifier sees the whole graph",
-        "nn/ci_gnn.py",
-        "        subgraph = whole * prob\n",
-        "        subgraph = whole + 0 * prob\n",
+        "nn/subgraph_network.py",
+        "self.classifier(x, whole * prob, mask, noise)",
+        "self.classifier(x, whole + 0 * prob, mask, noise)",
         "ci_gnn",
         "subgraph",
     ),
     Mutant(
         "the rest is the subgraph",
-        "nn/ci_gnn.py",
-        "whole[some] - subgraph[some]",
-        "subgraph[some]",
+        "nn/subgraph_network.py",
+        "(prob, 1 - prob[some])",
+        "(prob, prob[some])",
         "ci_gnn",
         "rest",
     ),
     Mutant(
         "the price never waits",
         "nn/ci_gnn.py",
-        "(1 - PRICE_FLOOR) * explained * losses",
-        "(1 - PRICE_FLOOR) * losses",
+        "(1 - PRICE_FLOOR) * explained) * losses",
+        "(1 - PRICE_FLOOR)) * losses",
         "ci_gnn",
         "edge or price",
     ),
@@ -162,8 +162,8 @@ MUTANTS = [
     Mutant(
         "edges are drawn one way",
         "nn/subgraph.py",
-        "draw = draw + draw.transpose(1, 2)",
-        "draw = draw + draw",
+        "return draw + draw.transpose(1, 2)",
+        "return draw + draw",
         "layers",
         "draw",
     ),
@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant(
         "padding counts in a mean",
         "nn/layers.py",
-        "/ mask.sum(1, keepdim=True)",
+        "/ mask.sum(1, keepdim=True).clamp(min=1e-6)",
         "/ x.shape[1]",
         "layers",
         "readout",
@@ -225,7 +225,7 @@ MUTANTS = [
     ),
     Mutant(
         "the weight of the rest is ignored",
-        "estimators/ci_gnn.py",
+        "estimators/ci_gnn_stages.py",
         '"rest": settings["rest_weight"]',
         '"rest": 1.0',
         "estimators",
@@ -233,8 +233,8 @@ MUTANTS = [
     ),
     Mutant(
         "the rest is not in the loss",
-        "estimators/ci_gnn.py",
-        ', "rest": settings["rest_weight"]',
+        "estimators/ci_gnn_stages.py",
+        '            "rest": settings["rest_weight"],\n',
         "",
         "estimators",
         "rest",

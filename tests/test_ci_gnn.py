@@ -24,7 +24,7 @@ from cignn.information import (
     mutual_information,
 )
 from cignn.nn import CIGNN, InnerProduct, Latent, edge_information
-from cignn.nn.ci_gnn import FLOOR_KEEP, PRICE_FLOOR, _node_mean
+from cignn.nn.ci_gnn import PRICE_FLOOR, _node_mean
 from cignn.nn.classifiers import GraphNetwork
 from cignn.nn.layers import NodeNorm
 
@@ -537,20 +537,22 @@ def test_the_rest_is_not_read_when_predicting_or_when_not_asked_for() -> None:
 # --------------------------------------------------------------- price and limits
 
 
-def test_an_edge_costs_little_before_it_explains_anything() -> None:
-    """Only edges beyond what the first part of the price leaves free; all of it once most is explained."""
-    model, batch = make_model(), make_batch([6, 4, 7, 5])
-    full = edge_information(model(batch).edge_logits, batch.edge_mask, 0.2)
-    floor = PRICE_FLOOR * edge_information(model(batch).edge_logits, batch.edge_mask, FLOOR_KEEP)
+@pytest.mark.parametrize("whole", [1.0, 0.5])
+def test_an_edge_costs_little_before_it_explains_anything(whole: float) -> None:
+    """A small part at first; all of it once subgraphs explain most of what whole graphs explain."""
+    model, batch = make_model(pricing="relative"), make_batch([6, 4, 7, 5])
+    model.whole_share.fill_(whole)
+    full = edge_information(model(batch).edge_logits, batch.edge_mask, 0.2).item()
     right = torch.nn.functional.one_hot(batch.y, 2).double()
     prices = []
-    for surety in (-10, 0, 1, 2, 2.2, 3, 100):  # explained: less than nothing, 0, 0.55, 0.82, 0.85, 0.93, 1
+    for share in (-5.0, 0.0, 0.55, 0.7, 0.8, 0.91, 1.0):  # of what whole graphs explain
+        surety = -np.log(2 ** (1 - min(share * whole, 0.99)) - 1)  # whose cross-entropy leaves the rest
         model.classifier = FixedClassifier(surety * right)
         prices.append(model.classification_losses(batch, keep=0.2)["edges"].item())
     assert full > 0.01
-    assert prices[:3] == pytest.approx([floor.item()] * 3)
+    assert prices[:3] == pytest.approx([PRICE_FLOOR * full] * 3)
     assert prices[2] < prices[3] < prices[4] < prices[5]
-    assert prices[5:] == pytest.approx([floor.item() + (1 - PRICE_FLOOR) * full.item()] * 2)
+    assert prices[5:] == pytest.approx([full] * 2)
     fixed = make_model(pricing="fixed")
     paid = edge_information(fixed(batch).edge_logits, batch.edge_mask, 0.2).item()
     for logits in (-10 * right, 100 * right):
@@ -560,18 +562,19 @@ def test_an_edge_costs_little_before_it_explains_anything() -> None:
 
 def test_the_price_measures_explanation_against_the_entropy_of_the_classes() -> None:
     """Where one class is rare, naming its frequency explains nothing either."""
-    model, batch = make_model(), make_batch([6, 4, 7, 5])
+    model, batch = make_model(pricing="relative"), make_batch([6, 4, 7, 5])
     share = torch.tensor([0.75, 0.25], dtype=torch.float64)
     rare = replace(batch, y=torch.tensor([0, 0, 0, 1]))
     model.label_entropy.fill_(-(share * share.log()).sum())
     model.classifier = FixedClassifier(share.log().expand(4, 2))
-    floor = edge_information(model(rare).edge_logits, rare.edge_mask, FLOOR_KEEP)
+    full = edge_information(model(rare).edge_logits, rare.edge_mask, 0.2)
     price = model.classification_losses(rare, keep=0.2)["edges"]
-    assert price.item() == pytest.approx(PRICE_FLOOR * floor.item())
+    assert price.item() == pytest.approx(PRICE_FLOOR * full.item())
 
 
 def test_the_price_does_not_reward_a_worse_prediction() -> None:
     model = trainable("default")
+    model.pricing = "relative"
     price = model.classification_losses(make_batch([6, 4, 7, 5]), keep=0.2)["edges"]
     gradients = torch.autograd.grad(price, list(model.classifier.parameters()), allow_unused=True)
     assert all(gradient is None for gradient in gradients)

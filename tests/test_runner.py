@@ -442,9 +442,10 @@ def test_a_preset_that_means_something_else_is_another_task(
         with monkeypatch.context() as patch:
             patch.setattr(table, key, value)
             assert keys(PRESET[name], cohort) != first, key
-    with monkeypatch.context() as patch:
-        patch.setattr(settings, "MIN_EPOCHS", 7)
-        assert keys(PRESET[name], cohort) != first
+    for rule in ("ci_gnn.STEPS", "ci_gnn.READ_GRAPHS", "ci_gnn.LEAST_EPOCHS", "settings.MIN_BATCH"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"cignn.estimators.{rule}", 7)
+            assert keys(PRESET[name], cohort) != first, rule
     with monkeypatch.context() as patch:  # of another preset
         patch.setattr(PRESETS["paper"], "learning_rate", 0.5)
         assert keys(PRESET[name], cohort) == first
@@ -453,12 +454,13 @@ def test_a_preset_that_means_something_else_is_another_task(
 def test_what_the_caller_settles_does_not_change_with_the_preset(
     motifs: GraphSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {"method": "ci-gnn", "learning_rate": 0.01, "epochs": 5}
+    given = {"method": "ci-gnn", "learning_rate": 0.01, "epochs": 5, "batch_size": 20}
     first = keys(given, motifs)
     searched = {"search": {"method": {"preset": ["motif", "paper"]}}}
     before = keys(given, motifs, **searched)
     monkeypatch.setattr(PRESETS["motif"], "learning_rate", 0.5)
-    monkeypatch.setattr(settings, "MIN_EPOCHS", 7)
+    monkeypatch.setattr("cignn.estimators.ci_gnn.LEAST_EPOCHS", 7)
+    monkeypatch.setattr(settings, "MIN_BATCH", 7)
     assert keys(given, motifs) == first and keys(given, motifs, **searched) == before
     monkeypatch.setattr(PRESETS["paper"], "mask_lr_factor", 5.0)
     assert keys(given, motifs) == first

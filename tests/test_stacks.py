@@ -41,9 +41,11 @@ CI_GNN = TINY | {
 }
 GNN = {"hidden": (8, 8), "head_hidden": (8,), "epochs": STEPS}
 PAPER = CI_GNN | {"preset": "paper", "generative_epochs": 8}
+MOTIF = CI_GNN | {"preset": "motif", "warm_up": 0.6, "rest_weight": 1.0, "cut_weight": 1.0}
 METHODS: dict[str, dict[str, Any]] = {
     "ci-gnn": CI_GNN,
     "paper": PAPER,
+    "motif": MOTIF,
     "sib": GNN | {"inner_steps": 2},
     "dir": GNN | {"scorer_hidden": (8,)},
     "gcn": GNN,
@@ -55,7 +57,7 @@ KINDS = ["aligned", "one size", "several sizes"]
 
 def make(method: str, **more: Any) -> NeuralGraphClassifier:
     """A small network of a kind."""
-    name = "ci-gnn" if method == "paper" else method
+    name = "ci-gnn" if method in ("paper", "motif") else method
     params = METHODS[method] | {"device": "cpu", "random_state": 0} | more
     made = make_estimator(name, **params)
     assert isinstance(made, NeuralGraphClassifier)
@@ -78,6 +80,8 @@ def plan(model: NeuralGraphClassifier, graphs: GraphSet, held_out: int = 8) -> T
     """The training of one network, in float64: rounding must not grow to steps of Adam."""
     (training,) = model._plan(graphs[held_out:], None, graphs[:held_out]).trainings
     training.network.double()
+    if isinstance(training.network, CIGNN):
+        training.network.label_entropy.fill_(10.0)  # as if labels were explained: every term counts
     return training
 
 
@@ -135,6 +139,10 @@ def test_networks_of_a_stack_are_those_trained_alone(method: str, kind: str) -> 
         with torch.no_grad():
             mine, theirs = (training.network(batch).logits for training in (one, alone))
         torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-8)
+        if method == "motif":
+            history = one.state.history
+            assert {row["stage"] for row in history} == {"warm-up", "classification"}
+            assert all(history[-1][name] != 0 for name in ("rest", "cut", "consistency"))
 
 
 # ---------------------------------------------------------------- company
@@ -195,12 +203,12 @@ def in_folder(folder: Path, method: str) -> list[Training]:
     ]
 
 
-@pytest.mark.parametrize("method", ["paper", "sib"])
+@pytest.mark.parametrize("method", ["paper", "motif", "sib"])
 def test_a_stack_that_was_killed_goes_on_to_the_same_numbers(tmp_path: Path, stop: Stop, method: str) -> None:
     """Also when one of its networks is some epochs behind the others, in another stage."""
     (tmp_path / "whole").mkdir()
     whole = trained(in_folder(tmp_path / "whole", method))
-    for done in (5, 5):  # in the tenth epoch the paper's second stage has begun
+    for done in (5, 5):  # in the tenth epoch the paper's second stage, and that of motifs, have begun
         stop(done)
         with pytest.raises(SystemExit):
             train(in_folder(tmp_path, method))
@@ -525,7 +533,7 @@ def test_a_network_draws_the_same_numbers_in_any_company(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["aligned", "several sizes"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_prepared_batch_gives_what_others_give(method: str, kind: str, density: float | None) -> None:
-    name = "encoder_density" if method in ("ci-gnn", "paper") else "density"
+    name = "encoder_density" if method in ("ci-gnn", "paper", "motif") else "density"
     graphs = draw(kind, 24, 0)
     one = plan(make(method, **{name: density}), graphs)
     plain = dataclasses.replace(doubled(graphs.batch()), y=torch.from_numpy(graphs.y))

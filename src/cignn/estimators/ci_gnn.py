@@ -7,20 +7,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from torch import Tensor, nn
+from torch import nn
 
 from cignn._checks import WIDEST
 from cignn._random import RandomState
 from cignn.estimators.ci_gnn_settings import OUTSIDE, SETTINGS, UNSET, as_settings, resolve
+from cignn.estimators.ci_gnn_stages import make_stages
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.settings import (
     AUTO_DENSITY,
-    EPOCH_STEPS,
-    MAX_BATCH,
-    MIN_BATCH,
     ClassWeight,
     auto_batch_size,
-    auto_epochs,
     choice,
     is_auto,
     rules,
@@ -29,18 +26,14 @@ from cignn.estimators.settings import (
     within,
 )
 from cignn.estimators.training import Stage
-from cignn.graphs import GraphBatch, GraphSet
-from cignn.information.power_trace import has_way_without_eigenvalues
+from cignn.graphs import GraphSet
 from cignn.nn.autoencoder import ACTIVATIONS
-from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, MASK_FORMS, MASK_SOURCES, MASKS, PRICES, CIGNNOutput
+from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, PRICES
 from cignn.nn.layers import LAYERS, READOUTS
-from cignn.nn.noise import Noise
-from cignn.nn.subgraph import edge_price, expected_edges
+from cignn.nn.subgraph_network import MASK_FORMS, MASK_SOURCES, MASKS
 
-KEEP_STEP = 0.1
-LAST_RATE = 0.05  # of the learning rate, in the last epoch, where it falls
-# what epochs="auto" is for "subgraph": so many graphs are read in all, within bounds
-READ_GRAPHS, LEAST_EPOCHS, MOST_EPOCHS = 180_000, 20, 100
+# what epochs="auto" is: so many gradient steps or graphs read, whichever is less, within bounds
+STEPS, READ_GRAPHS, LEAST_EPOCHS, MOST_EPOCHS = 4000, 150_000, 20, 300
 INSIDE = "settings__"  # before the names of settings among the parameters
 CHOICES: dict[str, Collection[Any]] = {
     "encoder": LAYERS,
@@ -98,19 +91,17 @@ class CIGNNClassifier(ExplainingClassifier):
 
     Parameters
     ----------
-    preset : {"auto", "motif", "connectome", "paper", "subgraph"}, default="auto"
+    preset : {"auto", "motif", "connectome", "paper"}, default="auto"
         Named set of values for all settings. "connectome" is for aligned graphs, in which node i is the same
         region in every graph; "motif" is for all others; "auto" picks one of these two. "paper" follows Zheng
-        et al. (2024): their layer sizes, two training stages and soft mask. "subgraph" is another for graphs
-        that are not aligned: nothing outside the subgraph reaches the classifier, and a graph cut to its
-        heaviest edges keeps its class; graphs may be larger than those of the training.
+        et al. (2024): their layer sizes, two training stages and soft mask.
     settings : CIGNNSettings, mapping or None, default=None
         Settings that replace those of the preset, such as ``{"dropout": 0.3}``; see `CIGNNSettings`. In a
         grid search they are named ``settings__dropout``.
     epochs : int or "auto", default="auto"
         Number of training epochs, over all stages. "auto" is 60 for "connectome", 450 for "paper"
-        and, for "motif", enough for about 3000 gradient steps, but at least 60 and at most 200; for
-        "subgraph", as many as read 180,000 graphs, but at least 20 and at most 100.
+        and, for "motif", enough for about 4000 gradient steps or 150,000 graphs read, whichever is less, but
+        at least 20 and at most 300.
     n_estimators : int or "auto", default="auto"
         Number of networks in the ensemble. Their probabilities and edge weights are averaged. "auto" is 5 for
         "connectome" and 1 otherwise. Each has its own validation graphs unless ``fit`` gets an ``eval_set``.
@@ -266,9 +257,7 @@ class CIGNNClassifier(ExplainingClassifier):
             settings["batch_size"] = auto_batch_size(len(graphs))
         whole(settings, "batch_size", 1)
         if is_auto(settings["epochs"]):
-            settings["epochs"] = auto_epochs(len(graphs), settings["batch_size"])
-            if settings["preset"] == "subgraph":
-                settings["epochs"] = min(max(LEAST_EPOCHS, READ_GRAPHS // len(graphs)), MOST_EPOCHS)
+            settings["epochs"] = _auto_epochs(len(graphs), settings["batch_size"])
         _check_numbers(settings)
         return settings
 
@@ -278,15 +267,14 @@ class CIGNNClassifier(ExplainingClassifier):
             n_classes,
             rest=settings["rest_weight"] > 0,
             cut=settings["cut_weight"] > 0,
+            limit=settings["logit_weight"] > 0,
             bound=math.inf if settings["bound"] is None else settings["bound"],
             **{name: settings[name] for name in ARCHITECTURE},
         )
 
     def _stages(self, settings: dict[str, Any], network: nn.Module) -> list[Stage]:
-        """Algorithm 1 of the paper: the GraphVAE for E_GC epochs, then the subgraph and the classifier."""
         assert isinstance(network, CIGNN)
-        warm_up = [_warm_up_stage(settings, network)] if _warm_up_epochs(settings) else []
-        return [_generative_stage(settings, network), *warm_up, _classification_stage(settings, network)]
+        return make_stages(settings, network)
 
     # ----------------------------------------------------------------- saving
 
@@ -305,126 +293,21 @@ class CIGNNClassifier(ExplainingClassifier):
         return estimator
 
 
-SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weight", "whole_weight")
+SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weight")
+
+
+def _auto_epochs(n_graphs: int, batch_size: int) -> int:
+    """Epochs that make about `STEPS` gradient steps and read no more than `READ_GRAPHS`, within bounds."""
+    steps = -(-n_graphs // batch_size)
+    return min(max(LEAST_EPOCHS, min(-(-STEPS // steps), READ_GRAPHS // n_graphs)), MOST_EPOCHS)
 
 
 def _rules(settings: dict[str, Any]) -> dict[str, Any]:
     """What stands behind settings that are "auto"."""
     found = rules(settings)
-    if is_auto(settings["epochs"]) and settings["preset"] == "subgraph":
-        found["epochs"] = {"graphs": READ_GRAPHS, "least": LEAST_EPOCHS, "most": MOST_EPOCHS}
-    if is_auto(settings["batch_size"]):
-        found["batch_size"] = {"steps": EPOCH_STEPS, "least": MIN_BATCH, "most": MAX_BATCH}
+    if is_auto(settings["epochs"]):
+        found["epochs"] = {"steps": STEPS, "graphs": READ_GRAPHS, "least": LEAST_EPOCHS, "most": MOST_EPOCHS}
     return found
-
-
-VAE_TERMS = ("features", "adjacency", "kl")
-CAUSAL_TERMS = ("independence", "causal")
-
-
-def _generative_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
-    """The autoencoder and the causal terms."""
-
-    def begin() -> None:
-        network.noisy = True
-
-    return Stage(
-        "generative",
-        settings["generative_epochs"],
-        [*network.encoder.parameters(), *network.decoders.parameters()],
-        network.generative_losses,
-        dict.fromkeys(VAE_TERMS, 1.0) | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"]),
-        begin=begin,
-        optional=CAUSAL_TERMS,
-        capturable=has_way_without_eigenvalues(settings["renyi_order"]),
-    )
-
-
-def _warm_up_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
-    """The classifier alone, on whole graphs."""
-    return Stage(
-        "warm-up",
-        _warm_up_epochs(settings),
-        list(network.classifier.parameters()),
-        network.warm_up_losses,
-        {"classification": 1.0},
-    )
-
-
-def _warm_up_epochs(settings: dict[str, Any]) -> int:
-    left = settings["epochs"] - settings["generative_epochs"]
-    return min(math.ceil(settings["warm_up"] * left), left - 1)
-
-
-def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
-    """The subgraph and the classifier and, where the encoder is trained too, all terms together."""
-    epochs = settings["epochs"] - settings["generative_epochs"] - _warm_up_epochs(settings)
-    stochastic = settings["mask"] == "stochastic"
-    falls = math.ceil(settings["keep_anneal"] * epochs) if stochastic else 0
-    mask = list(network.subgraph.parameters())
-    if network.encoder.node_vectors is not None and settings["train_encoder"]:
-        mask.append(network.encoder.node_vectors)
-
-    def losses(batch: GraphBatch, noise: Noise, keep: Tensor | None = None) -> dict[str, Tensor]:
-        return network.classification_losses(batch, keep, settings["reconstruction"] > 0, noise)
-
-    def numbers(epoch: int) -> dict[str, float]:
-        return (
-            {"keep": free_share(epoch, falls, settings["keep"], settings["keep_start"])} if stochastic else {}
-        )
-
-    def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
-        return settings["sparsity_weight"] * edge_price(out.edge_logits, batch.edges, settings["keep"])
-
-    def cut(out: CIGNNOutput) -> Tensor:
-        return expected_edges(out.edge_weights)
-
-    def begin() -> None:
-        network.noisy = settings["train_encoder"]
-
-    trained = network if settings["train_encoder"] else nn.ModuleList([network.subgraph, network.classifier])
-    return Stage(
-        "classification",
-        epochs,
-        list(trained.parameters()),
-        losses,
-        {
-            "classification": 1.0,
-            "whole": settings["whole_weight"],
-            "edges": settings["sparsity_weight"],
-            "logits": settings["logit_weight"],
-            "rest": settings["rest_weight"],
-            "cut": settings["cut_weight"],
-            "consistency": settings["cut_weight"],
-        }
-        | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"])
-        | dict.fromkeys(VAE_TERMS, settings["reconstruction"]),
-        numbers=numbers,
-        choose_from=min(epochs - 1, falls),
-        choose_by=settings["choose_by"],
-        patience=settings["patience"],
-        price=price if stochastic else None,
-        cut=cut if settings["cut_weight"] else None,
-        rate=lambda epoch: _rate(epoch, epochs, settings["rate_decay"]),
-        begin=begin,
-        fast=mask if settings["mask_lr_factor"] != 1 else (),
-        fast_rate=settings["mask_lr_factor"],
-        optional=CAUSAL_TERMS,
-        capturable=has_way_without_eigenvalues(settings["renyi_order"]),
-    )
-
-
-def _rate(epoch: int, epochs: int, decay: float) -> float:
-    """Factor of the learning rate: 1, over the last share ``decay`` of the epochs falling to `LAST_RATE`."""
-    left = (epochs - 1 - epoch) / (decay * epochs) if decay else 1.0
-    return LAST_RATE + (1 - LAST_RATE) * min(left, 1.0)
-
-
-def free_share(epoch: int, falls: int, keep: float, start: float = 0.9) -> float:
-    """Return the share r of edges free of charge: ``start`` at first, ``keep`` from epoch ``falls`` on."""
-    steps = max(1, math.ceil(round((start - keep) / KEEP_STEP, 6)))
-    done = steps if epoch >= falls else epoch * steps // falls
-    return max(keep, start - KEEP_STEP * done)
 
 
 def _check_numbers(settings: dict[str, Any]) -> None:

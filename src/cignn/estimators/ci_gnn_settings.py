@@ -31,8 +31,7 @@ class CIGNNSettings(Mapping[str, Any]):
 
     A setting that is not given has the value of the preset that `CIGNNClassifier` uses. Each entry below
     gives the default of the preset "motif" and, in parentheses, those of "connectome" and "paper" where they
-    differ; `CIGNNSettings.preset` shows those of any preset. The object is a mapping of the settings that are
-    given.
+    differ. The object is a mapping of the settings that are given.
 
     The encoder computes latent variables α ("causal") and β (the rest) for every node. From α comes the
     probability of every edge, the mask. The base classifier reads the subgraph, that is the graph weighted by
@@ -42,7 +41,7 @@ class CIGNNSettings(Mapping[str, Any]):
     ----------
     encoder : {"gcn", "gin", "gat"}, default="gin" (paper: "gcn")
         Kind of layers of the encoder.
-    encoder_hidden : sequence of int, default=(64, 64) (connectome: (32,), paper: (128,))
+    encoder_hidden : sequence of int, default=(32, 32, 32) (connectome: (32,), paper: (128,))
         Widths of the encoder's hidden layers.
     encoder_activation : {"relu", "sigmoid"}, default="relu" (paper: "sigmoid")
         Activation function of the encoder.
@@ -55,12 +54,12 @@ class CIGNNSettings(Mapping[str, Any]):
         Number L of other latent variables β of a node.
     initial_noise : float, default=1.0 (connectome: 0.02)
         Standard deviation of α and β before training.
-    causal_noise : bool, default=True (connectome: False)
+    causal_noise : bool, default=False (paper: True)
         Whether α is drawn at random while training, as β is.
     mask_from : {"latents", "nodes"}, default="latents" (connectome: "nodes")
         What the mask is made of: "latents", the latent variables α of each graph; "nodes", the learned
         vectors of the nodes alone, so that all graphs share one mask; without `node_vectors` "latents".
-    mask_by : {"products", "pairs"}, default="products"
+    mask_by : {"products", "pairs"}, default="pairs" (connectome: "products", paper: "products")
         How the variables α of two nodes give the probability of their edge: "products", by their inner
         product; "pairs", by a multilayer perceptron on both.
     node_vectors : bool, default=False (connectome: True)
@@ -71,51 +70,48 @@ class CIGNNSettings(Mapping[str, Any]):
     mask : {"stochastic", "soft"}, default="stochastic" (paper: "soft")
         "stochastic" draws the edges of the subgraph at random while training; "soft" multiplies edges by
         their probabilities.
-    temperature : float, default=1.0
+    temperature : float, default=0.3 (connectome: 1.0, paper: 1.0)
         Temperature of the random draws of the stochastic mask.
-    keep : float, default=0.1 (connectome: 0.2, paper: 0.5)
+    keep : float, default=0.3 (connectome: 0.2, paper: 0.5)
         Share r of edges that the subgraph may keep without a price.
-    keep_anneal : float, default=0.6 (connectome: 0.0)
+    keep_anneal : float, default=0.5 (connectome: 0.0, paper: 0.6)
         Share of the classification stage during which r falls from `keep_start` to `keep`.
-    keep_start : float, default=0.9
+    keep_start : float, default=0.8 (connectome: 0.9, paper: 0.9)
         Share r at the beginning of the classification stage, where it falls to `keep`.
-    sparsity_weight : float, default=0.3 (connectome: 1.0, paper: 1.0)
+    sparsity_weight : float, default=1.0
         Weight of the price in the loss; not used by a soft mask.
-    pricing : {"explained", "relative", "fixed"}, default="explained" (connectome: "fixed")
-        "explained" raises the price as the subgraphs predict the labels better; "relative" compares this with
-        how well whole graphs predict them in the warm-up; "fixed" applies the price in full from the start.
-    logit_weight : float, default=0.0
+    pricing : {"relative", "fixed"}, default="relative" (connectome: "fixed", paper: "fixed")
+        "relative" raises the price as the subgraphs predict the labels as well as whole graphs did in the
+        warm-up; "fixed" applies the price in full from the start.
+    logit_weight : float, default=0.02 (connectome: 0.0, paper: 0.0)
         Weight of the loss term that holds the logits of edges between -3 and 3, beyond which nothing moves
         them any more.
     rest_weight : float, default=1.0 (connectome: 0.0, paper: 0.0)
         Weight of the loss term that asks that the edges left out do not predict the class.
-    cut_weight : float, default=0.0
+    cut_weight : float, default=0.25 (connectome: 0.0, paper: 0.0)
         Weight of the loss terms that ask that a graph cut to its heaviest edges keeps its class, and these
         edges their weights. With it the best epoch is chosen by the accuracy on cut graphs too.
-    whole_weight : float, default=0.0
-        Weight of the loss term of whole graphs, which the classifier reads beside subgraphs where the price is
-        "relative".
-    warm_up : float, default=0.0
+    warm_up : float, default=0.25 (connectome: 0.0, paper: 0.0)
         Share of the epochs in which the base classifier is trained alone, on whole graphs, before there is a
         mask.
-    node_weights : bool, default=False
+    node_weights : bool, default=True (connectome: False, paper: False)
         Whether a node counts for the base classifier by the largest weight of its edges, so that nothing
         outside the subgraph reaches it.
-    constant : bool, default=False
+    constant : bool, default=True (connectome: False, paper: False)
         Whether every node gets a constant feature beside its own, so that degrees can be read.
-    bound : float or None, default=None
+    bound : float or None, default=3.0 (connectome: None, paper: None)
         Largest value of an activation in the layers, in standard deviations of the training nodes; None is no
         bound. With one, graphs larger than those of the training are read as these were.
     classifier : {"gcn", "gin", "gat"}, default="gin"
         Kind of layers of the base classifier; not used if the readout is "edges".
     classifier_hidden : sequence of int, default=(64, 64, 64) (paper: (128, 128, 128))
         Widths of the base classifier's hidden layers.
-    readout : {"sum", "mean", "max", "edges"}, default="sum" (connectome: "edges")
+    readout : {"sum", "mean", "max", "edges"}, default="max" (connectome: "edges", paper: "sum")
         How nodes are pooled into one vector. "edges", for aligned graphs, uses no nodes: a multilayer
         perceptron reads the masked edge weights.
     head_hidden : sequence of int, default=(64, 32) (connectome: (64,))
         Widths of the hidden layers after the readout.
-    dropout : float, default=0.5 (connectome: 0.8)
+    dropout : float, default=0.3 (connectome: 0.8, paper: 0.5)
         Dropout probability in the layers of `head_hidden`.
     n_pooled : int, default=0 (connectome: 4)
         Number of weighted sums over edges that vary more in one class than in the others; the classifier
@@ -136,15 +132,15 @@ class CIGNNSettings(Mapping[str, Any]):
         Whether I(α; β) is minimised.
     renyi_order : float, default=1.01
         Order of the Rényi entropies; positive and not 1.
-    learning_rate : float, default=0.001 (connectome: 0.0003)
+    learning_rate : float, default=0.003 (connectome: 0.0003, paper: 0.001)
         Learning rate of Adam.
-    rate_decay : float, default=0.0
+    rate_decay : float, default=0.5 (connectome: 0.0, paper: 0.0)
         Share of the classification stage, at its end, in which the learning rate falls to a twentieth.
     mask_lr_factor : float, default=1.0 (connectome: 30.0)
         Factor by which the learning rate of the mask and of the node vectors is larger.
     weight_decay : float, default=0.0 (paper: 0.0005)
         Weight decay of Adam.
-    batch_size : int or "auto", default=32
+    batch_size : int or "auto", default="auto" (connectome: 32, paper: 32)
         Number of graphs in a gradient step. "auto" is a seventieth of the graphs, from 32 to 128.
     ema_decay : float, default=0.99 (paper: 0.0)
         Decay per step of the exponential moving average of the network's weights. The average is validated
@@ -194,7 +190,6 @@ class CIGNNSettings(Mapping[str, Any]):
     logit_weight: float = UNSET
     rest_weight: float = UNSET
     cut_weight: float = UNSET
-    whole_weight: float = UNSET
     warm_up: float = UNSET
     node_weights: bool = UNSET
     constant: bool = UNSET
@@ -227,7 +222,7 @@ class CIGNNSettings(Mapping[str, Any]):
 
         Parameters
         ----------
-        name : {"motif", "connectome", "paper", "subgraph"}
+        name : {"motif", "connectome", "paper"}
             Name of the preset.
         **values : settings
             Settings that replace those of the preset.
@@ -316,7 +311,8 @@ def check_names(values: Mapping[str, Any]) -> None:
             raise ValueError(f"CI-GNN has no setting {name!r}{_checks.nearest(name, SETTINGS)}")
 
 
-_MOTIF = CIGNNSettings(
+# what the presets share; each replaces some of it
+_COMMON = CIGNNSettings(
     encoder="gin",
     encoder_hidden=(64, 64),
     encoder_activation="relu",
@@ -335,11 +331,10 @@ _MOTIF = CIGNNSettings(
     keep_anneal=0.6,
     keep_start=0.9,
     sparsity_weight=0.3,
-    pricing="explained",
+    pricing="fixed",
     logit_weight=0.0,
     rest_weight=1.0,
     cut_weight=0.0,
-    whole_weight=0.0,
     warm_up=0.0,
     node_weights=False,
     constant=False,
@@ -367,8 +362,29 @@ _MOTIF = CIGNNSettings(
     patience=None,
 )
 PRESETS: dict[str, CIGNNSettings] = {
-    "motif": _MOTIF,
-    "connectome": _MOTIF.replace(
+    "motif": _COMMON.replace(
+        encoder_hidden=(32, 32, 32),
+        causal_noise=False,
+        mask_by="pairs",
+        keep=0.3,
+        keep_anneal=0.5,
+        keep_start=0.8,
+        sparsity_weight=1.0,
+        pricing="relative",
+        logit_weight=0.02,
+        cut_weight=0.25,
+        warm_up=0.25,
+        node_weights=True,
+        constant=True,
+        bound=3.0,
+        readout="max",
+        dropout=0.3,
+        learning_rate=3e-3,
+        rate_decay=0.5,
+        temperature=0.3,
+        batch_size="auto",
+    ),
+    "connectome": _COMMON.replace(
         encoder_hidden=(32,),
         n_causal=128,
         initial_noise=0.02,
@@ -378,7 +394,6 @@ PRESETS: dict[str, CIGNNSettings] = {
         keep=0.2,
         keep_anneal=0.0,
         sparsity_weight=1.0,
-        pricing="fixed",
         rest_weight=0.0,
         readout="edges",
         head_hidden=(64,),
@@ -390,7 +405,7 @@ PRESETS: dict[str, CIGNNSettings] = {
         patience=8,
     ),
     # Section "Implementation details" and table "Architecture of CI-GNN"
-    "paper": _MOTIF.replace(
+    "paper": _COMMON.replace(
         encoder="gcn",
         encoder_hidden=(128,),
         encoder_activation="sigmoid",
@@ -407,34 +422,11 @@ PRESETS: dict[str, CIGNNSettings] = {
         weight_decay=5e-4,
         ema_decay=0.0,
     ),
-    "subgraph": _MOTIF.replace(
-        encoder_hidden=(32, 32, 32),
-        causal_noise=False,
-        mask_by="pairs",
-        keep=0.3,
-        keep_anneal=0.5,
-        keep_start=0.8,
-        sparsity_weight=1.0,
-        pricing="relative",
-        logit_weight=0.02,
-        cut_weight=0.25,
-        whole_weight=0.5,
-        warm_up=0.25,
-        node_weights=True,
-        constant=True,
-        bound=3.0,
-        readout="max",
-        dropout=0.3,
-        learning_rate=3e-3,
-        rate_decay=0.5,
-        temperature=0.3,
-        batch_size="auto",
-    ),
 }
 """Settings of CI-GNN by the names of the presets."""
 # what "auto" means of these parameters of the estimator, by preset
-EPOCHS: dict[str, int | str] = {"motif": "auto", "connectome": 60, "paper": 450, "subgraph": "auto"}
-N_ESTIMATORS = {"motif": 1, "connectome": 5, "paper": 1, "subgraph": 1}
+EPOCHS: dict[str, int | str] = {"motif": "auto", "connectome": 60, "paper": 450}
+N_ESTIMATORS = {"motif": 1, "connectome": 5, "paper": 1}
 
 
 def as_settings(given: Mapping[str, Any] | None) -> CIGNNSettings:

@@ -89,10 +89,13 @@ def gnn_settings(params: dict[str, Any], graphs: GraphSet) -> dict[str, Any]:
 
 def rules(params: dict[str, Any]) -> dict[str, Any]:
     """What stands behind those parameters that are "auto"; for `GraphClassifier.resolved_defaults`."""
-    rule = {"steps": STEPS, "least": MIN_EPOCHS, "most": MAX_EPOCHS}
-    epochs = {"epochs": rule} if is_auto(params.get("epochs")) else {}
-    names = ("density", "encoder_density")
-    return epochs | {name: AUTO_DENSITY for name in names if is_auto(params.get(name))}
+    known = {
+        "epochs": {"steps": STEPS, "least": MIN_EPOCHS, "most": MAX_EPOCHS},
+        "batch_size": {"steps": EPOCH_STEPS, "least": MIN_BATCH, "most": MAX_BATCH},
+        "density": AUTO_DENSITY,
+        "encoder_density": AUTO_DENSITY,
+    }
+    return {name: rule for name, rule in known.items() if is_auto(params.get(name))}
 
 
 def is_auto(value: Any) -> bool:

@@ -205,9 +205,10 @@ class TrainingLoop:
             plans.append(one.training.batches(one.batch_size, rng))
         for name in self.numbers:
             now = [stage.numbers(epoch)[name] for stage in self.stages]
-            self.numbers[name].copy_(torch.tensor(now))
-        rates = [one.learning_rate * stage.rate(epoch) for one, stage in zip(self.members, self.stages, strict=True)]
-        self.rates["learning_rate"].copy_(torch.tensor(rates))
+            self.numbers[name].copy_(torch.tensor(now, dtype=self.dtype))
+        pairs = zip(self.members, self.stages, strict=True)
+        rates = [one.learning_rate * stage.rate(epoch) for one, stage in pairs]
+        self.rates["learning_rate"].copy_(torch.tensor(rates, dtype=self.dtype))
         for total in self.sums.values():
             total.zero_()
         lengths = [0 if done else len(plan) for done, plan in zip(self.done, plans, strict=True)]

@@ -1,7 +1,7 @@
 """Networks: dense layers with edge weights, encoder, decoders, causal subgraph, classifiers, CI-GNN."""
 
 from cignn.nn.autoencoder import GraphEncoder, InnerProduct, Latent
-from cignn.nn.ci_gnn import CIGNN, CIGNNOutput
+from cignn.nn.ci_gnn import CIGNN
 from cignn.nn.classifiers import GNN
 from cignn.nn.contributions import Contributions, contributions, log_odds
 from cignn.nn.dir import DIR, DIROutput
@@ -10,6 +10,7 @@ from cignn.nn.model import Ensemble, GraphModel, GraphOutput, Path, SingleModel
 from cignn.nn.noise import Noise
 from cignn.nn.sib import SIB, SIBOutput
 from cignn.nn.subgraph import edge_information, sample_edges
+from cignn.nn.subgraph_network import CIGNNOutput
 
 __all__ = [
     "CIGNN",

@@ -1,11 +1,9 @@
-"""CI-GNN: encoder, decoders, causal effect estimator, causal subgraph and classifier in one module."""
+"""CI-GNN: a network that reads graphs through their causal subgraphs, and the losses that train it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -13,101 +11,24 @@ from torch.nn import functional as F
 
 from cignn.graphs import GraphBatch
 from cignn.information import causal_terms, gaussian_gram, hsic, label_gram
-from cignn.nn.autoencoder import FeatureDecoder, GraphEncoder, InnerProduct, Latent
-from cignn.nn.classifiers import EdgeNetwork, GraphNetwork, SubgraphClassifier
-from cignn.nn.layers import edge_positions, mean_readout, zero_padding
-from cignn.nn.model import Losses, Path, SingleModel
+from cignn.nn.autoencoder import Latent
+from cignn.nn.layers import mean_readout, zero_padding
+from cignn.nn.model import Losses
 from cignn.nn.noise import Noise
-from cignn.nn.subgraph import (
-    EdgeMeans,
-    EdgeScorer,
-    edge_matrices,
-    heaviest_edges,
-    sample_edges,
-)
+from cignn.nn.subgraph import EdgeMeans, heaviest_edges
+from cignn.nn.subgraph_network import SOME, SubgraphNetwork
 
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
-MASKS = ("stochastic", "soft")
-MASK_SOURCES = ("latents", "nodes")
-PRICES = ("explained", "relative", "fixed")
-MASK_FORMS = ("pairs", "products")
-SOME = 4  # every fourth graph is reconstructed, read without its subgraph, and cut to its heaviest edges
+PRICES = ("relative", "fixed")
 LOGIT_LIMIT = 3.0  # beyond it logits are held back: where p (1 − p) vanishes no price moves an edge any more
-# share of the edge price due before anything is explained, without which logits run away at once, and the
-# share of edges that is free of this part
-PRICE_FLOOR, FLOOR_KEEP = 0.2, 0.5
-# explained shares of the label's entropy between which price and rest grow from nothing to all: what an easy
-# shortcut explains stays below, and a network is not held to the first thing it finds
-EXPLAINED_FROM, EXPLAINED_FULL = 0.7, 0.9
-# the same of the price "relative", in shares of what whole graphs explain; a small part is always due
-RELATIVE_FROM, RELATIVE_FLOOR, EXPLAINED_REL = 0.9, 0.05, 1.0
-WHOLE_RATE, LEAST_WHOLE = 0.05, 0.05  # how fast the warm-up's explained share is averaged, and its least value
-# drawn edges are nearly whole or gone at temperatures below 1; without draws those of p < 1/2 are read as gone,
-# by a sigmoid of this share of the temperature
-READ_TEMPERATURE = 1 / 3
-START = 1.4  # logit of every edge before training, p = 0.8
+# shares of what whole graphs explain between which price, rest and cut grow from little or nothing to all: a
+# network is not held to the first thing it finds, and one that loses its way is let go
+EXPLAINED_FROM, EXPLAINED_FULL, PRICE_FLOOR = 0.6, 0.9, 0.05
+# how fast the share that the warm-up explains is averaged, and its least value
+WHOLE_RATE, LEAST_WHOLE = 0.05, 0.05
 
 
-class CIGNNOutput(NamedTuple):
-    """What a pass through CI-GNN gives.
-
-    Parameters
-    ----------
-    logits : Tensor of shape (b, classes)
-        Class logits of the subgraphs.
-    edge_logits : Tensor of shape (b, n, n)
-        Logits of the edge probabilities, of every pair of nodes.
-    edge_weights : Tensor of shape (b, n, n)
-        Weights of the edges, drawn or the probabilities themselves; 0 where there is no edge.
-    alpha : Tensor of shape (b, n, K) or None
-        Causal latents; None where the mask needs none, see ``mask_from``: `CIGNN.encode` computes them.
-    beta : Tensor of shape (b, n, L) or None
-        Non-causal latents, or None.
-    latent : Latent or None
-        The Gaussian of both, or None.
-    rest_logits : Tensor of shape (r, classes), default=None
-        Class logits of what the subgraphs of some graphs leave; None outside training.
-
-    Examples
-    --------
-    >>> from cignn.nn import CIGNNOutput
-    >>> CIGNNOutput._fields[:3]
-    ('logits', 'edge_logits', 'edge_weights')
-    """
-
-    logits: Tensor
-    edge_logits: Tensor
-    edge_weights: Tensor
-    alpha: Tensor | None
-    beta: Tensor | None
-    latent: Latent | None
-    rest_logits: Tensor | None = None
-
-
-class _Mask(NamedTuple):
-    """A causal subgraph; values : logits of edges; prob : their weights, which say where the model looks;
-    read : the weights the classifier reads, all three in its form.
-    """
-
-    edge_logits: Tensor
-    values: Tensor
-    prob: Tensor
-    read: Tensor
-    alpha: Tensor | None
-    beta: Tensor | None
-    latent: Latent | None
-
-
-class _Pass(NamedTuple):
-    """What a pass computes: the subgraphs, their class logits and those of what they leave."""
-
-    mask: _Mask
-    logits: Tensor
-    rest_logits: Tensor | None
-    whole_logits: Tensor | None = None
-
-
-class CIGNN(SingleModel):
+class CIGNN(SubgraphNetwork):
     """The whole CI-GNN: GraphVAE, causal effect estimator, causal subgraph generator and classifier.
 
     Parameters
@@ -162,6 +83,8 @@ class CIGNN(SingleModel):
         Whether the edges left out have to say nothing about the class.
     cut : bool, default=False
         Whether a graph cut to its heaviest edges has to keep its class and the weights of these edges.
+    limit : bool, default=False
+        Whether logits of edges beyond ±3 are held back, where the price of edges is asked for.
     causal_effect : str or None, default="cmi"
         Estimate of the causal effect: I(α; Y | β) ("cmi"), I(α; Ŷ | β) ("cmi_prediction"), I(α; Y) ("mi") or
         none.
@@ -169,9 +92,9 @@ class CIGNN(SingleModel):
         Whether I(α; β) is part of the loss.
     renyi_order : float, default=1.01
         Order of the Rényi entropies.
-    pricing : str, default="explained"
-        Whether the price of edges grows with the share of the labels' entropy that is explained ("explained")
-        or not ("fixed").
+    pricing : str, default="fixed"
+        Whether the price of edges grows with the share of the labels' entropy that subgraphs explain, of that
+        which whole graphs explained in the warm-up ("relative"), or not ("fixed").
     n_nodes : int or None, default=None
         Number of nodes of aligned graphs.
     node_vectors : bool, default=False
@@ -199,349 +122,6 @@ class CIGNN(SingleModel):
     >>> bool((out.edge_weights[~batch.edge_mask] == 0).all())
     True
     """
-
-    def __init__(
-        self,
-        n_features: int,
-        n_classes: int,
-        *,
-        n_causal: int = 56,
-        n_noncausal: int = 8,
-        encoder: str = "gcn",
-        encoder_hidden: Sequence[int] = (128,),
-        encoder_activation: str = "relu",
-        encoder_density: float | None = None,
-        classifier: str = "gin",
-        classifier_hidden: Sequence[int] = (128, 128, 128),
-        head_hidden: Sequence[int] = (64, 32),
-        readout: str = "sum",
-        dropout: float = 0.5,
-        n_pooled: int = 0,
-        separate_products: bool = True,
-        mask: str = "stochastic",
-        temperature: float = 1.0,
-        mask_by: str = "products",
-        node_weights: bool = False,
-        bound: float = math.inf,
-        constant: bool = False,
-        rest: bool = False,
-        cut: bool = False,
-        causal_effect: str | None = "cmi",
-        independence: bool = True,
-        renyi_order: float = 1.01,
-        pricing: str = "explained",
-        n_nodes: int | None = None,
-        node_vectors: bool = False,
-        initial_noise: float = 1.0,
-        causal_noise: bool = True,
-        mask_from: str = "latents",
-    ) -> None:
-        super().__init__(n_features, n_classes)
-        n_latent = n_causal + n_noncausal
-        self.constant = constant
-        n_features += constant
-        self.n_causal = n_causal
-        self.n_noncausal = n_noncausal
-        self.mask = mask
-        self.mask_from = mask_from
-        self.temperature = temperature
-        self.mask_by = mask_by
-        self.node_weights = node_weights
-        self.rest = rest
-        self.cut = cut
-        self.causal_effect = causal_effect
-        self.independence = independence
-        self.renyi_order = renyi_order
-        self.pricing = pricing
-        # share of the labels' entropy that whole graphs explain, found by the warm-up
-        self.register_buffer("whole_share", torch.ones(()))
-        self.noisy = True
-        self.encoder = GraphEncoder(
-            n_features,
-            n_latent,
-            encoder_hidden,
-            encoder,
-            encoder_activation,
-            encoder_density,
-            n_nodes if node_vectors else None,
-            initial_noise,
-            None if causal_noise else n_noncausal,
-            bound,
-        )
-        self.decoders = nn.ModuleDict(
-            {
-                "features": FeatureDecoder(n_latent, n_features),
-                "adjacency": InnerProduct(n_latent, separate_products, learned=separate_products),
-            }
-        )
-        self.subgraph: InnerProduct | EdgeScorer
-        if mask_by == "pairs":
-            self.subgraph = EdgeScorer(n_causal, start=START)
-        else:
-            self.subgraph = InnerProduct(n_causal, separate_products)
-        if node_vectors:
-            self._part_nodes()
-        self.classifier: SubgraphClassifier
-        if readout == "edges":
-            assert n_nodes is not None
-            self.classifier = EdgeNetwork(n_nodes, n_classes, head_hidden, dropout, n_pooled)
-        else:
-            self.classifier = GraphNetwork(
-                n_features, n_classes, classifier, classifier_hidden, head_hidden, readout, dropout, bound
-            )
-
-    @torch.no_grad()
-    def _part_nodes(self) -> None:
-        """Begin with node vectors at right angles, nothing beside them in the latents' means.
-
-        All edges then have the same logit, and the gradient of one does not move the others: where the
-        mask goes is for the data to say, not for the draw of the first vectors.
-        """
-        vectors = self.encoder.node_vectors
-        assert vectors is not None
-        n_nodes, n_causal = len(vectors), self.n_causal
-        orthogonal = nn.init.orthogonal_(torch.empty(n_nodes, n_causal))
-        vectors[:, :n_causal] = orthogonal * max(n_nodes, n_causal) ** 0.5
-        for parameter in self.encoder.mean.parameters():
-            parameter.zero_()
-        if isinstance(self.subgraph, InnerProduct) and self.subgraph.projection is not None:
-            nn.init.orthogonal_(self.subgraph.projection.weight, 3**-0.5)  # as long as nn.Linear's rows
-
-    # ----------------------------------------------------------------- passes
-
-    def encode(
-        self, batch: GraphBatch, edge_weights: Tensor | None = None, noise: Noise | None = None
-    ) -> tuple[Latent, Tensor]:
-        """Encode a batch.
-
-        Parameters
-        ----------
-        batch : GraphBatch
-            The graphs.
-        edge_weights : Tensor of shape (b, n, n), default=None
-            See `GraphModel.read`.
-        noise : Noise, default=None
-            Source of random numbers while training; None is torch's own.
-
-        Returns
-        -------
-        latent : Latent
-            The Gaussian of the latents.
-        z : Tensor of shape (b, n, K + L)
-            A draw from it while training, otherwise its mean.
-        """
-        latent = self.encoder.latents(*self._hidden(batch, edge_weights))  # q(Z | A, X), eq. (3)
-        return latent, latent.sample(noise) if self.training and self.noisy else latent.mean
-
-    def _hidden(
-        self, batch: GraphBatch, edge_weights: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The encoder's hidden vectors of all nodes, see `GraphEncoder.hidden`."""
-        x, mask = self.features(batch), batch.padding
-        if edge_weights is not None:
-            return self.encoder.hidden(x, batch.adj * edge_weights, mask)
-        return self.encoder.hidden(x, batch.adj, mask, batch.strongest, self.sums(batch))
-
-    def features(self, batch: GraphBatch) -> Tensor:
-        """Return the scaled node features, see `SingleModel.features`, and the constant.
-
-        Parameters
-        ----------
-        batch : GraphBatch
-            The graphs.
-
-        Returns
-        -------
-        Tensor of shape (b, n, n_features) or (b, n, n_features + 1)
-            Features, 0 at padded nodes.
-        """
-        x = super().features(batch)
-        return torch.cat([x, batch.mask.unsqueeze(-1).to(x.dtype)], -1) if self.constant else x
-
-    def sums(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor | None:
-        """Return the sums of neighbours' features, see `SingleModel.sums`, with those of the constant.
-
-        Parameters
-        ----------
-        batch : GraphBatch
-            The graphs.
-        edge_weights : Tensor of shape (b, n, n), default=None
-            See `GraphModel.read`.
-
-        Returns
-        -------
-        Tensor of shape (b, n, n_features) or (b, n, n_features + 1), or None
-            Scaled as `features` are.
-        """
-        sums = super().sums(batch, edge_weights)
-        if sums is None or not self.constant:
-            return sums
-        adj = batch.adj if batch.strongest is None else batch.strongest
-        return torch.cat([sums, adj.sum(-1, keepdim=True)], -1)
-
-    def _reader(self) -> tuple[float | None, nn.ModuleList]:
-        return self.encoder.density, self.encoder.layers
-
-    def prepare(self, batch: GraphBatch) -> GraphBatch:
-        """Compute what the encoder needs of every graph, see `SingleModel.prepare`.
-
-        Parameters
-        ----------
-        batch : GraphBatch
-            The graphs.
-
-        Returns
-        -------
-        GraphBatch
-            The same graphs with the encoder's edges and the neighbours' sums; of a single GIN layer the sums
-            are enough.
-        """
-        batch = super().prepare(batch)
-        if batch.sums is not None and len(self.encoder.layers) == 1 and not self.constant:
-            batch = replace(batch, strongest=None)
-        if isinstance(self.classifier, EdgeNetwork):
-            batch = replace(batch, pairs=self.classifier.edge_values(batch.adj))
-        if self.mask_by == "pairs":
-            batch = replace(batch, edge_list=edge_positions(batch.adj))
-        return batch
-
-    def forward(
-        self, batch: GraphBatch, edge_weights: Tensor | None = None, noise: Noise | None = None
-    ) -> CIGNNOutput:
-        """Classify a batch through its causal subgraph.
-
-        Parameters
-        ----------
-        batch : GraphBatch
-            The graphs.
-        edge_weights : Tensor of shape (b, n, n), default=None
-            See `GraphModel.read`.
-        noise : Noise, default=None
-            Source of random numbers while training; None is torch's own.
-
-        Returns
-        -------
-        CIGNNOutput
-            Logits, edge weights and latents.
-        """
-        mask, logits, rest_logits, _ = self._read(batch, edge_weights, noise)
-        weights = self.classifier.edge_matrix(mask.prob) * batch.edges
-        return CIGNNOutput(logits, mask.edge_logits, weights, mask.alpha, mask.beta, mask.latent, rest_logits)
-
-    def path(self, batch: GraphBatch) -> Path:
-        """Return the way from no edges to the graphs of a batch.
-
-        Parameters
-        ----------
-        batch : GraphBatch
-            The graphs.
-
-        Returns
-        -------
-        Path
-            With ``readout="edges"`` the masked evidence of all edges grows together and the mask stays that
-            of the whole graph; else see `SingleModel.path`.
-        """
-        classifier = self.classifier
-        if not isinstance(classifier, EdgeNetwork):
-            return super().path(batch)
-        whole = classifier.evidence(batch) * self._mask(batch, None, None).read
-        return Path(whole, classifier.project, classifier.decide, classifier.edge_matrix)
-
-    def _read(self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None) -> _Pass:
-        """Classify a batch through its causal subgraph."""
-        mask = self._mask(batch, edge_weights, noise)
-        return _Pass(mask, *self._classify(batch, mask.read, noise))
-
-    def _mask(
-        self, batch: GraphBatch, edge_weights: Tensor | None, noise: Noise | None, sample: bool | None = None
-    ) -> _Mask:
-        """Find the causal subgraph of every graph; sample : whether to draw it, by default while training."""
-        sample = self.training if sample is None else sample
-        if edge_weights is not None and not self.classifier.directed:
-            edge_weights = (edge_weights + edge_weights.transpose(1, 2)) / 2
-        latent, alpha, beta = None, None, None
-        if self.mask_from == "latents":
-            latent, z = self.encode(batch, edge_weights, noise)
-            alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)
-        edge_logits = self._edge_logits(self._mask_vectors(alpha), batch)
-
-        values = self.classifier.edge_values(edge_logits)
-        drawn = values.expand(len(batch), *values.shape[1:])
-        if sample and self.mask == "stochastic":
-            prob = read = sample_edges(drawn, self.temperature, noise)
-        else:
-            prob = read = torch.sigmoid(drawn)
-            if self.mask == "stochastic" and self.temperature < 1:
-                read = torch.sigmoid(drawn / (READ_TEMPERATURE * self.temperature))
-        if edge_weights is not None:
-            given = self.classifier.edge_values(edge_weights)
-            prob, read = prob * given, read * given
-        return _Mask(edge_logits.expand(len(batch), -1, -1), values, prob, read, alpha, beta, latent)
-
-    def _edge_logits(self, vectors: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits of edges by the vectors of their nodes, equation (14) before its sigmoid: (b or 1, n, n)."""
-        if self.mask_by == "products":
-            return self.subgraph(vectors)
-        edges = edge_positions(batch.adj) if batch.edge_list is None else batch.edge_list
-        vectors = vectors.expand(len(batch), -1, -1)
-        return edge_matrices(self.subgraph(vectors, edges) * (edges > 0), edges, batch.adj)
-
-    def _mask_vectors(self, alpha: Tensor | None) -> Tensor:
-        """Vectors of nodes that the mask is made of: those of each graph, or (1, n, K), the same for all."""
-        if alpha is not None:
-            return alpha
-        assert self.encoder.node_vectors is not None
-        return self.encoder.node_vectors[None, :, : self.n_causal]
-
-    def _classify(
-        self, batch: GraphBatch, prob: Tensor, noise: Noise | None, beside: bool | None = None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Class logits of the subgraphs and, while training, of what some of them leave and of whole graphs.
-
-        prob : edge weights in the form the classifier reads. All go through the classifier together, so that
-        its batch statistics are those of one pass.
-        """
-        x = self.features(batch) if isinstance(self.classifier, GraphNetwork) else batch.x
-        evidence, mask = self.classifier.evidence(batch), batch.padding
-        parts, probs = [slice(None)], [prob]
-        some = slice(None, None, SOME)
-        beside = self.training if beside is None else beside
-        if beside and self.rest:
-            parts, probs = [*parts, some], [*probs, 1 - prob[some]]
-        if beside and self.pricing == "relative":
-            parts, probs = [*parts, some], [*probs, torch.ones_like(prob[some])]
-        if len(parts) > 1:
-            x, evidence = (torch.cat([value[part] for part in parts]) for value in (x, evidence))
-            mask = None if mask is None else torch.cat([mask[part] for part in parts])
-            prob = torch.cat(probs)
-        if self.node_weights:
-            weights = self.classifier.node_weights(prob * (evidence != 0))
-            mask = mask if weights is None else weights
-        logits = self.classifier(x, evidence * prob, mask, noise).split([len(one) for one in probs])
-        rest = logits[1] if beside and self.rest else None
-        whole = logits[-1] if beside and self.pricing == "relative" else None
-        return logits[0], rest, whole
-
-    def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
-        """Return the mean causal latents of the nodes.
-
-        Parameters
-        ----------
-        batch : GraphBatch
-            The graphs.
-        edge_weights : Tensor of shape (b, n, n), default=None
-            See `GraphModel.read`.
-
-        Returns
-        -------
-        Tensor of shape (b, n, K)
-            Means of α, 0 at padded nodes.
-        """
-        latent, _ = self.encode(batch, edge_weights)
-        return zero_padding(latent.mean[..., : self.n_causal], batch.padding)
-
-    # ----------------------------------------------------------------- losses
 
     def generative_losses(self, batch: GraphBatch, noise: Noise | None = None) -> Losses:
         """Return the terms of L1, equation (13) of the paper.
@@ -582,16 +162,12 @@ class CIGNN(SingleModel):
             "classification".
         """
         prob = self.classifier.presence(batch)
-        logits, _, _ = self._classify(batch, prob, noise, beside=False)
+        logits, _ = self._classify(batch, prob, noise, rest=False)
         loss = self.cross_entropy(logits, batch)
-        self._explain_whole(loss)
+        with torch.no_grad():
+            share = (1 - loss / self.label_entropy).clamp(LEAST_WHOLE, 1)
+            self.whole_share.mul_(1 - WHOLE_RATE).add_(WHOLE_RATE * share)
         return {"classification": loss}
-
-    @torch.no_grad()
-    def _explain_whole(self, loss: Tensor) -> None:
-        """Average the share of the labels' entropy that whole graphs explain, by their cross-entropy."""
-        share = (1 - loss / self.label_entropy).clamp(LEAST_WHOLE, 1)
-        self.whole_share.mul_(1 - WHOLE_RATE).add_(WHOLE_RATE * share)
 
     def classification_losses(
         self,
@@ -627,38 +203,15 @@ class CIGNN(SingleModel):
         """
         out = self._read(batch, None, noise)
         losses = {"classification": self.cross_entropy(out.logits, batch)}
-        if out.whole_logits is not None:
-            losses["whole"] = self.cross_entropy(out.whole_logits, batch.part(slice(None, None, SOME)))
-            self._explain_whole(losses["whole"])
-        share = 1 - losses["classification"].detach() / self.label_entropy
-        first = EXPLAINED_FROM
-        if self.pricing == "relative":
-            share, first = share / self.whole_share, RELATIVE_FROM
-        explained = ((share - first) / (EXPLAINED_REL - first)).clamp(0, 1)
+        explained = self._explained(losses["classification"])
         if out.rest_logits is not None:
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
         if keep is not None:
-            present = self.classifier.presence(batch)
-            if len(out.mask.values) < len(present):  # one mask for all: it counts by how many have an edge
-                present = present.sum(0, keepdim=True)
-            present = present.flatten()
-            edges = EdgeMeans.of(out.mask.values.flatten(), present)
-            losses["edges"] = edges.information(keep)
-            if self.pricing == "explained":
-                floor = edges.information(
-                    torch.as_tensor(keep, device=edges.prob.device).clamp(min=FLOOR_KEEP)
-                )
-                losses["edges"] = PRICE_FLOOR * floor + (1 - PRICE_FLOOR) * explained * losses["edges"]
-            elif self.pricing == "relative":
-                losses["edges"] = (RELATIVE_FLOOR + (1 - RELATIVE_FLOOR) * explained) * losses["edges"]
-            beyond = torch.relu(out.mask.values.flatten().abs() - LOGIT_LIMIT).square()
-            losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
+            losses |= self._price_losses(batch, out.mask.values, keep, explained)
         if self.cut:
-            losses |= {
-                name: explained * value
-                for name, value in self._cut_losses(batch, out.mask.values, noise).items()
-            }
+            cut = self._cut_losses(batch, out.mask.values, noise)
+            losses |= {name: explained * value for name, value in cut.items()}
         if out.mask.latent is None and not (generative or self.independence or self.causal_effect):
             return losses  # nothing reads the latents
         some = slice(None, None, SOME)
@@ -679,20 +232,40 @@ class CIGNN(SingleModel):
             losses |= self.reconstruction_losses(beta, z, batch.part(some))
         return losses | self.causal_losses(pooled, out.logits, batch)
 
+    def _explained(self, loss: Tensor) -> Tensor:
+        """How far subgraphs of this cross-entropy explain what whole graphs do, 0 to 1; no gradient."""
+        share = (1 - loss.detach() / self.label_entropy) / self.whole_share
+        return ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
+
+    def _price_losses(
+        self, batch: GraphBatch, values: Tensor, keep: float | Tensor, explained: Tensor
+    ) -> Losses:
+        """The price of edges and what holds their logits back; values : logits of all graphs, or one mask."""
+        present = self.classifier.presence(batch)
+        if len(values) < len(present):  # one mask for all: it counts by how many have an edge
+            present = present.sum(0, keepdim=True)
+        present, values = present.flatten(), values.flatten()
+        losses = {"edges": EdgeMeans.of(values, present).information(keep)}
+        if self.pricing == "relative":
+            losses["edges"] = (PRICE_FLOOR + (1 - PRICE_FLOOR) * explained) * losses["edges"]
+        if self.limit:
+            beyond = torch.relu(values.abs() - LOGIT_LIMIT).square()
+            losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
+        return losses
+
     def _cut_losses(self, batch: GraphBatch, values: Tensor, noise: Noise | None) -> Losses:
         """Classify graphs cut to their heaviest edges, as graphs of their own; values : logits of all graphs.
 
         Nothing of it moves the mask of the whole graph or the batch statistics.
         """
-        some = slice(SOME // 2, None, SOME)
-        batch, values = batch.part(some), values.detach()[some]
+        some = slice(min(SOME // 2, len(batch) - 1), None, SOME)  # at least one graph
+        values = values.detach().expand(len(batch), *values.shape[1:])[some]
+        batch = batch.part(some)
         weights = self.classifier.edge_matrix(torch.sigmoid(values)) * batch.edges
         kept = heaviest_edges(weights, batch.edges, noise)
-        training = self.training
-        self.eval()
-        mask = self._mask(batch, kept, noise, sample=True)
-        logits, _, _ = self._classify(batch, mask.read, noise)
-        self.train(training)
+        with known_statistics(self):
+            mask = self._mask(batch, kept, noise, sample=True)
+            logits, _ = self._classify(batch, mask.read, noise)
         again = torch.sigmoid(mask.edge_logits)
         gap = ((again - weights).abs() * kept).sum() / kept.sum().clamp(min=1)
         return {"cut": self.cross_entropy(logits, batch), "consistency": gap}
@@ -759,6 +332,18 @@ class CIGNN(SingleModel):
                 losses["causal"] = -(terms.mi if self.causal_effect == "mi" else terms.cmi)  # type: ignore[operator]
         losses["hsic"] = hsic(gram_alpha.detach(), gram_beta.detach())
         return losses
+
+
+@contextmanager
+def known_statistics(network: nn.Module) -> Iterator[None]:
+    """Switch off dropout and batch statistics; every module is left in the mode it was in."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def _node_mean(x: Tensor, batch: GraphBatch) -> Tensor:

@@ -58,8 +58,9 @@ class NodeNorm(nn.Module):
         var = (centred.square() * weight).sum((0, 1)) / count
         with torch.no_grad():
             unbiased = var * count / (count - 1).clamp(min=1)
+            rate = self.momentum * count.clamp(max=1)  # nodes of hardly any weight teach hardly anything
             for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
-                running.add_(self.momentum * (new - running))
+                running.add_(rate * (new - running))
         scaled = centred * (torch.rsqrt(var + self.eps) * self.weight)
         return zero_padding(scaled + self.bias, mask)
 
@@ -328,12 +329,16 @@ def strongest_edges(adj: Tensor, density: float, mask: Tensor | None = None) -> 
     n = adj.shape[-1]
     if n < 2:
         return adj
-    nodes = torch.tensor([n]) if mask is None else mask.sum(1)
-    kept = (density * (nodes * (nodes - 1)).double()).round().clamp(min=1)  # entries: two of each pair
-    place = ((kept + 1) // 2).long()  # of the weakest pair that is kept
+    # place of the weakest pair that a graph without padding keeps; kept are entries, two of each pair
+    most = (max(1, round(density * (n * (n - 1)))) + 1) // 2
     row, column = torch.triu_indices(n, n, 1, device=adj.device)
     strength = adj.detach().abs().flatten(1).index_select(1, row * n + column)
-    strongest = strength.topk(int(place.max()), dim=1).values
-    place = place.to(adj.device).expand(len(adj))[:, None]
-    threshold = strongest.gather(1, place - 1).unsqueeze(-1)  # (b, 1, 1)
+    strongest = strength.topk(most, dim=1).values
+    if mask is None:
+        threshold = strongest[:, -1:].unsqueeze(-1)  # (b, 1, 1)
+    else:
+        nodes = mask.sum(1)
+        kept = (density * (nodes * (nodes - 1)).double()).round().clamp(min=1)
+        place = ((kept + 1) // 2).long()
+        threshold = strongest.gather(1, place[:, None] - 1).unsqueeze(-1)
     return torch.where(adj.abs() >= threshold, adj, 0.0)

@@ -72,7 +72,8 @@ def expected_edges(weights: Tensor) -> Tensor:
 def _top_edges(key: Tensor, count: Tensor) -> Tensor:
     """1 for the ``count`` edges (b,) with the highest keys (b, n, n), 0 for others; no edge has a key < 0."""
     ordered = key.flatten(1).sort(dim=1, descending=True).values
-    last = 2 * count.round().clamp(min=1) - 1  # every edge is there twice
+    # every edge is there twice; a lone node has none, and in a network that diverges no weight is a number
+    last = (2 * count.nan_to_num().round().clamp(min=1) - 1).clamp(max=ordered.shape[1] - 1)
     threshold = ordered.gather(1, last.long()[:, None])[:, :, None]
     return ((key >= threshold) & (key >= 0)).to(key.dtype)
 

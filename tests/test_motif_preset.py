@@ -1,28 +1,33 @@
-"""The preset "subgraph": what is outside the subgraph stays outside, and cut graphs keep class and mask."""
+"""The preset "motif": what is outside the subgraph stays outside, and cut graphs keep class and mask."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from cignn import CIGNNClassifier, CIGNNSettings, GraphSet
+from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.datasets import make_ba2motifs, make_spurious_motifs
+from cignn.estimators import PRESETS
 from cignn.estimators.checkpoint import State
-from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS
+from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS, STEPS
 from cignn.estimators.training import Stage, keep_better
+from cignn.graphs import GraphBatch
 from cignn.nn import CIGNN
-from cignn.nn.layers import GINLayer, NodeNorm
+from cignn.nn.layers import GINLayer, NodeNorm, strongest_edges
 from cignn.nn.subgraph import expected_edges, heaviest_edges
 
 EASY = {"epochs": 4, "settings": {"classifier_hidden": (8, 8), "encoder_hidden": (8,), "batch_size": 16}}
+TERMS: dict[str, Any] = {"node_weights": True, "constant": True, "rest": True, "cut": True, "limit": True}
 
 
 @pytest.fixture(scope="module")
 def fitted() -> CIGNNClassifier:
-    return CIGNNClassifier("subgraph", random_state=0, **EASY).fit(make_spurious_motifs(90, random_state=0))
+    return CIGNNClassifier("motif", random_state=0, **EASY).fit(make_spurious_motifs(90, random_state=0))
 
 
 def path_graph(n: int, features: np.ndarray, lone: int = 0) -> GraphSet:
@@ -30,6 +35,11 @@ def path_graph(n: int, features: np.ndarray, lone: int = 0) -> GraphSet:
     adj = np.zeros((n + lone, n + lone))
     adj[np.arange(n - 1), np.arange(1, n)] = 1
     return GraphSet.from_arrays([adj + adj.T], [features])
+
+
+def labelled(graphs: GraphSet) -> GraphBatch:
+    """The graphs as a batch, of two classes in turn."""
+    return replace(graphs.batch(), y=torch.arange(len(graphs)) % 2)
 
 
 @pytest.mark.parametrize("readout", ["max", "sum", "mean"])
@@ -118,7 +128,7 @@ def test_the_warm_up_trains_the_classifier_alone(fitted: CIGNNClassifier) -> Non
     assert history["stage"].tolist() == ["warm-up", "classification", "classification", "classification"]
     assert history.loc[0, ["edges", "cut", "rest"]].isna().all()
     assert history.loc[1:, ["edges", "logits", "cut", "consistency", "rest"]].notna().all(None)
-    short = CIGNNClassifier("subgraph", random_state=0, **EASY | {"epochs": 1})
+    short = CIGNNClassifier("motif", random_state=0, **EASY | {"epochs": 1})
     assert short.fit(make_ba2motifs(40, random_state=0)).history_["stage"].tolist() == ["classification"]
 
 
@@ -134,27 +144,29 @@ def test_the_epoch_is_chosen_by_cut_graphs_too(fitted: CIGNNClassifier) -> None:
     assert state.best_epoch == 2
 
 
-@pytest.mark.parametrize(("n_graphs", "epochs"), [(60, MOST_EPOCHS), (3000, READ_GRAPHS // 3000)])
+@pytest.mark.parametrize(
+    ("n_graphs", "epochs"), [(60, MOST_EPOCHS), (900, STEPS // 29 + 1), (6000, READ_GRAPHS // 6000)]
+)
 def test_epochs_and_batches_follow_the_number_of_graphs(n_graphs: int, epochs: int) -> None:
     graphs = make_spurious_motifs(n_graphs, test_fraction=0, random_state=0)
-    settings = CIGNNClassifier("subgraph")._settings(graphs)
+    settings = CIGNNClassifier("motif")._settings(graphs)
     assert settings["epochs"] == epochs and 32 <= settings["batch_size"] <= 128
     assert epochs >= LEAST_EPOCHS
-    assert CIGNNClassifier("subgraph", settings={"batch_size": 7})._settings(graphs)["batch_size"] == 7
+    assert CIGNNClassifier("motif", settings={"batch_size": 7})._settings(graphs)["batch_size"] == 7
 
 
-def test_a_saved_model_reads_as_before(fitted: CIGNNClassifier, tmp_path) -> None:
+def test_a_saved_model_reads_as_before(fitted: CIGNNClassifier, tmp_path: Path) -> None:
     graphs = make_spurious_motifs(15, random_state=2)
     fitted.save(tmp_path / "model")
-    again = CIGNNClassifier.load(tmp_path / "model")
+    again = load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(graphs), fitted.predict_proba(graphs))
-    assert CIGNNSettings.preset("subgraph").bound == again.settings_["bound"] == 3.0
+    assert again.settings_ == fitted.settings_ and again.settings_["bound"] == PRESETS["motif"].bound
 
 
 def test_seeds_together_are_seeds_alone() -> None:
     graphs = make_spurious_motifs(60, random_state=0)
-    alone = CIGNNClassifier("subgraph", random_state=0, **EASY).fit(graphs)
-    pair = CIGNNClassifier("subgraph", random_state=0, n_estimators=2, **EASY).fit(graphs)
+    alone = CIGNNClassifier("motif", random_state=0, **EASY).fit(graphs)
+    pair = CIGNNClassifier("motif", random_state=0, n_estimators=2, **EASY).fit(graphs)
     assert np.isfinite(pair.predict_proba(graphs)).all() and pair.history_["epoch"].max() == 4
     assert alone.history_["loss"].notna().all()
 
@@ -172,4 +184,59 @@ def test_seeds_together_are_seeds_alone() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        CIGNNClassifier("subgraph", settings=settings).fit(make_ba2motifs(20, random_state=0))
+        CIGNNClassifier("motif", settings=settings).fit(make_ba2motifs(20, random_state=0))
+
+
+@pytest.mark.parametrize("cut", [heaviest_edges, lambda weights, edges: expected_edges(weights)])
+def test_graphs_without_edges_and_weights_that_are_no_numbers_are_cut_to_nothing(cut: Any) -> None:
+    for n in (1, 3):
+        assert cut(torch.zeros(2, n, n), torch.zeros(2, n, n)).sum() == 0
+    edges = torch.ones(1, 3, 3) - torch.eye(3)
+    assert cut(edges * torch.nan, edges).shape == (1, 3, 3)
+
+
+@pytest.mark.parametrize("sizes", [[5], [5, 3], [4, 1, 6], [1, 1]], ids=str)
+def test_few_graphs_are_enough_for_every_term(sizes: list[int]) -> None:
+    """Terms that read every fourth graph read at least one, whatever its edges."""
+    torch.manual_seed(0)
+    arrays = [np.ones((n, n)) - np.eye(n) for n in sizes]
+    batch = labelled(GraphSet.from_arrays(arrays))
+    network = CIGNN(batch.x.shape[-1], 2, encoder="gin", mask_by="pairs", pricing="relative", **TERMS)
+    losses = network.train().classification_losses(batch, 0.3, generative=True)
+    assert {"rest", "cut", "consistency", "edges", "logits", "features"} <= losses.keys()
+    assert all(torch.isfinite(value) for value in losses.values())
+
+
+def test_cutting_leaves_every_module_in_its_mode() -> None:
+    """A module that is not trained keeps its batch statistics, in the first step and in all others."""
+    network = CIGNN(1, 3, encoder="gin", mask_by="pairs", **TERMS).train()
+    network.encoder.eval()
+    before = {name: value.clone() for name, value in network.encoder.state_dict().items()}
+    batch = labelled(make_spurious_motifs(8, test_fraction=0, random_state=0))
+    for _ in range(2):
+        network.classification_losses(batch, 0.3)
+    assert network.training and network.classifier.training and not network.encoder.training
+    assert all(torch.equal(value, before[name]) for name, value in network.encoder.state_dict().items())
+
+
+def test_graphs_of_one_mask_are_cut_too() -> None:
+    """With a mask that all graphs share, and a classifier of pairs of nodes."""
+    torch.manual_seed(0)
+    batch = labelled(GraphSet.from_arrays(np.ones((8, 4, 4)), aligned=True))
+    shared = {"n_nodes": 4, "node_vectors": True, "mask_from": "nodes", "readout": "edges", "cut": True}
+    losses = CIGNN(4, 2, **shared).train().classification_losses(batch, 0.3)
+    assert torch.isfinite(losses["cut"]) and torch.isfinite(losses["consistency"])
+
+
+def test_the_strongest_edges_are_found_in_a_stack() -> None:
+    """Padded graphs of many networks at once: what is chosen is what each would choose alone."""
+    graphs = make_spurious_motifs(6, test_fraction=0, random_state=0)
+    batch = graphs.batch()
+    noise = torch.rand(2, *batch.adj.shape, generator=torch.Generator().manual_seed(0)).triu(1)
+    adj = (noise + noise.transpose(2, 3)) * batch.adj
+    mask = batch.mask.expand(2, -1, -1)
+    together = torch.func.vmap(lambda a, m: strongest_edges(a, 0.1, m))(adj, mask)
+    for one, found in zip(adj, together, strict=True):
+        alone = [strongest_edges(a[None, :n, :n], 0.1)[0] for a, n in zip(one, batch.n_nodes, strict=True)]
+        for graph, own, n in zip(found, alone, batch.n_nodes, strict=True):
+            assert torch.equal(graph[:n, :n], own) and 0 < (own != 0).sum() < (graph.shape[0] ** 2)

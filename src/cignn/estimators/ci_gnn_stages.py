@@ -1,0 +1,135 @@
+"""The stages in which CI-GNN is trained: the autoencoder, the classifier alone, then the causal subgraph."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torch import Tensor, nn
+
+from cignn.estimators.training import Stage
+from cignn.graphs import GraphBatch
+from cignn.information.power_trace import has_way_without_eigenvalues
+from cignn.nn.ci_gnn import CIGNN
+from cignn.nn.noise import Noise
+from cignn.nn.subgraph import edge_price, expected_edges
+from cignn.nn.subgraph_network import CIGNNOutput
+
+KEEP_STEP = 0.1
+LAST_RATE = 0.05  # of the learning rate, in the last epoch, where it falls
+VAE_TERMS = ("features", "adjacency", "kl")
+CAUSAL_TERMS = ("independence", "causal")
+
+
+def make_stages(settings: dict[str, Any], network: CIGNN) -> list[Stage]:
+    """Algorithm 1 of the paper: the GraphVAE for E_GC epochs, then the subgraph and the classifier.
+
+    Between them the classifier may be trained alone, which the paper does not do.
+    """
+    warm_up = [_warm_up_stage(settings, network)] if _warm_up_epochs(settings) else []
+    return [_generative_stage(settings, network), *warm_up, _classification_stage(settings, network)]
+
+
+def _generative_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
+    """The autoencoder and the causal terms."""
+
+    def begin() -> None:
+        network.noisy = True
+
+    return Stage(
+        "generative",
+        settings["generative_epochs"],
+        [*network.encoder.parameters(), *network.decoders.parameters()],
+        network.generative_losses,
+        dict.fromkeys(VAE_TERMS, 1.0) | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"]),
+        begin=begin,
+        optional=CAUSAL_TERMS,
+        capturable=has_way_without_eigenvalues(settings["renyi_order"]),
+    )
+
+
+def _warm_up_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
+    """The classifier alone, on whole graphs."""
+    return Stage(
+        "warm-up",
+        _warm_up_epochs(settings),
+        list(network.classifier.parameters()),
+        network.warm_up_losses,
+        {"classification": 1.0},
+    )
+
+
+def _warm_up_epochs(settings: dict[str, Any]) -> int:
+    """Length of the warm-up, which leaves at least one epoch to the last stage."""
+    left = settings["epochs"] - settings["generative_epochs"]
+    return min(math.ceil(settings["warm_up"] * left), left - 1)
+
+
+def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
+    """The subgraph and the classifier and, where the encoder is trained too, all terms together."""
+    epochs = settings["epochs"] - settings["generative_epochs"] - _warm_up_epochs(settings)
+    stochastic = settings["mask"] == "stochastic"
+    falls = math.ceil(settings["keep_anneal"] * epochs) if stochastic else 0
+    mask = list(network.subgraph.parameters())
+    if network.encoder.node_vectors is not None and settings["train_encoder"]:
+        mask.append(network.encoder.node_vectors)
+
+    def losses(batch: GraphBatch, noise: Noise, keep: Tensor | None = None) -> dict[str, Tensor]:
+        return network.classification_losses(batch, keep, settings["reconstruction"] > 0, noise)
+
+    def numbers(epoch: int) -> dict[str, float]:
+        return (
+            {"keep": free_share(epoch, falls, settings["keep"], settings["keep_start"])} if stochastic else {}
+        )
+
+    def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
+        return settings["sparsity_weight"] * edge_price(out.edge_logits, batch.edges, settings["keep"])
+
+    def cut(out: CIGNNOutput) -> Tensor:
+        return expected_edges(out.edge_weights)
+
+    def begin() -> None:
+        network.noisy = settings["train_encoder"]
+
+    trained = network if settings["train_encoder"] else nn.ModuleList([network.subgraph, network.classifier])
+    return Stage(
+        "classification",
+        epochs,
+        list(trained.parameters()),
+        losses,
+        {
+            "classification": 1.0,
+            "edges": settings["sparsity_weight"],
+            "logits": settings["logit_weight"],
+            "rest": settings["rest_weight"],
+            "cut": settings["cut_weight"],
+            "consistency": settings["cut_weight"],
+        }
+        | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"])
+        | dict.fromkeys(VAE_TERMS, settings["reconstruction"]),
+        numbers=numbers,
+        choose_from=min(epochs - 1, falls),
+        choose_by=settings["choose_by"],
+        patience=settings["patience"],
+        price=price if stochastic else None,
+        cut=cut if settings["cut_weight"] else None,
+        rate=lambda epoch: _rate(epoch, epochs, settings["rate_decay"]),
+        begin=begin,
+        fast=mask if settings["mask_lr_factor"] != 1 else (),
+        fast_rate=settings["mask_lr_factor"],
+        optional=CAUSAL_TERMS,
+        capturable=has_way_without_eigenvalues(settings["renyi_order"]),
+    )
+
+
+def _rate(epoch: int, epochs: int, decay: float) -> float:
+    """Factor of the learning rate: 1, over the last share ``decay`` of the epochs falling to `LAST_RATE`."""
+    left = (epochs - 1 - epoch) / (decay * epochs) if decay else 1.0
+    return LAST_RATE + (1 - LAST_RATE) * min(left, 1.0)
+
+
+def free_share(epoch: int, falls: int, keep: float, start: float = 0.9) -> float:
+    """Return the share r of edges free of charge: ``start`` at first, ``keep`` from epoch ``falls`` on."""
+    steps = max(1, math.ceil(round((start - keep) / KEEP_STEP, 6)))
+    done = steps if epoch >= falls else epoch * steps // falls
+    return max(keep, start - KEEP_STEP * done)
