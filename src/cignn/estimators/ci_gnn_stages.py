@@ -56,6 +56,7 @@ def _warm_up_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         list(network.classifier.parameters()),
         network.warm_up_losses,
         {"classification": 1.0},
+        rate=lambda epoch: _rate(epoch, _warm_up_epochs(settings), settings["rate_decay"]),
     )
 
 
@@ -99,6 +100,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         losses,
         {
             "classification": 1.0,
+            "whole": settings["whole_weight"],
             "edges": settings["sparsity_weight"],
             "logits": settings["logit_weight"],
             "rest": settings["rest_weight"],
