@@ -93,7 +93,7 @@ class CIGNNSettings(Mapping[str, Any]):
         edges their weights. With it the best epoch is chosen by the accuracy on cut graphs too.
     whole_weight : float, default=0.5 (connectome: 0.0, paper: 0.0)
         Weight of the loss term of whole graphs, some of which the base classifier reads beside subgraphs.
-    warm_up : float, default=0.25 (connectome: 0.0, paper: 0.0)
+    warm_up : float, default=0.4 (connectome: 0.0, paper: 0.0)
         Share of the epochs in which the base classifier is trained alone, on whole graphs, before there is a
         mask.
     node_weights : bool, default=True (connectome: False, paper: False)
@@ -378,7 +378,7 @@ PRESETS: dict[str, CIGNNSettings] = {
         logit_weight=0.02,
         cut_weight=0.25,
         whole_weight=0.5,
-        warm_up=0.25,
+        warm_up=0.4,
         node_weights=True,
         constant=True,
         bound=3.0,
