@@ -15,13 +15,18 @@ from cignn.datasets import make_ba2motifs, make_spurious_motifs
 from cignn.estimators import PRESETS
 from cignn.estimators.checkpoint import State
 from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS, STEPS
+from cignn.estimators.ci_gnn_stages import LAST_RATE
+from cignn.estimators.network_stack import NetworkStack
 from cignn.estimators.training import Stage, keep_better
 from cignn.graphs import GraphBatch
 from cignn.nn import CIGNN
 from cignn.nn.layers import GINLayer, NodeNorm, strongest_edges
 from cignn.nn.subgraph import expected_edges, heaviest_edges
 
-EASY = {"epochs": 4, "settings": {"classifier_hidden": (8, 8), "encoder_hidden": (8,), "batch_size": 16}}
+EASY: dict[str, Any] = {
+    "epochs": 4,
+    "settings": {"classifier_hidden": (8, 8), "encoder_hidden": (8,), "batch_size": 16},
+}
 TERMS: dict[str, Any] = {"node_weights": True, "constant": True, "rest": True, "cut": True, "limit": True}
 
 
@@ -130,6 +135,40 @@ def test_the_warm_up_trains_the_classifier_alone(fitted: CIGNNClassifier) -> Non
     assert history.loc[1:, ["edges", "logits", "cut", "consistency", "rest"]].notna().all(None)
     short = CIGNNClassifier("motif", random_state=0, **EASY | {"epochs": 1})
     assert short.fit(make_ba2motifs(40, random_state=0)).history_["stage"].tolist() == ["classification"]
+
+
+def test_the_warm_up_finds_what_whole_graphs_explain() -> None:
+    """The share of an untrained network is soon the least there is; nothing but the warm-up moves it."""
+    torch.manual_seed(0)
+    network = CIGNN(1, 2, encoder="gin", mask_by="pairs", pricing="relative", **TERMS).train()
+    batch = labelled(make_spurious_motifs(8, test_fraction=0, random_state=0))
+    network.classification_losses(batch, 0.3)
+    assert network.whole_share == 1
+    for _ in range(100):
+        loss = network.warm_up_losses(batch)["classification"]
+    assert network.whole_share < 0.2
+    loss.backward()
+    assert all(p.grad is None for part in (network.encoder, network.subgraph) for p in part.parameters())
+    assert all(p.grad is not None for p in network.classifier.parameters())
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
+def test_the_learning_rate_falls_at_the_end(decay: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates, step = [], NetworkStack.step
+
+    def spy(stack: NetworkStack, *args: Any, learning_rate: torch.Tensor, **more: Any) -> None:
+        rates.append(learning_rate.item())
+        step(stack, *args, learning_rate=learning_rate, **more)
+
+    monkeypatch.setattr(NetworkStack, "step", spy)
+    settings = EASY["settings"] | {"rate_decay": decay, "warm_up": 0.2, "learning_rate": 0.01}
+    more = {"epochs": 10, "settings": settings | {"batch_size": 100}}
+    CIGNNClassifier("motif", random_state=0, **more).fit(make_ba2motifs(40, random_state=0))
+    assert len(rates) == 10
+    constant = 10 if decay == 0 else 2 + int((1 - decay) * 8)
+    np.testing.assert_allclose(rates[:constant], 0.01, rtol=1e-6)
+    assert (np.diff(rates[constant - 1 :]) < 0).all()
+    assert rates[-1] == pytest.approx(0.01 * (LAST_RATE if decay else 1))
 
 
 def test_the_epoch_is_chosen_by_cut_graphs_too(fitted: CIGNNClassifier) -> None:
