@@ -151,6 +151,24 @@ def test_true_edges_are_scored_in_the_graphs_of_one_class_that_have_some() -> No
     assert not graph_sets.scored(GraphSet.from_arrays(np.ones((2, 3, 3)), y=[0, 1]), "MUTAG").any()
 
 
+def test_molecules_are_labelled_by_their_groups_but_for_some() -> None:
+    """Half of the molecules are C–NO2, half C–C–O; node labels are those of NCI1."""
+    atoms = {"O": 0, "N": 1, "C": 2}
+    edges, labels = [], []
+    for i in range(200):
+        symbols, bonds = (("CNOO", [(0, 1), (1, 2), (1, 3)]), ("CCO", [(0, 1), (1, 2)]))[i % 2]
+        edges += [(a + len(labels), b + len(labels)) for a, b in bonds]
+        labels += [(i, atoms[symbol]) for symbol in symbols]
+    graph, label = np.array(labels).T
+    names = ["label 1", "label 2", "label 3"]
+    molecules = GraphSet.from_edges(np.array(edges), graph, np.eye(3)[label], feature_names=names)
+    for flipped, wrong in ((0.0, (0, 0)), (0.2, (20, 60))):
+        found = graph_sets.molecules_with_groups(molecules, flipped, n_graphs=80)
+        assert len(found) == 160 and found.edge_truth is not None
+        has = np.array([bool(truth.any()) for truth in found.edge_truth])
+        assert has.sum() == 80 and wrong[0] <= (has != found.y).sum() <= wrong[1]
+
+
 def test_trivial_masks_are_trivial() -> None:
     graphs = make_ba2motifs(20, random_state=0)
     model = make_estimator("gin", epochs=1, hidden=(4,), random_state=0).fit(graphs)
