@@ -264,7 +264,8 @@ def test_bad_class_weights_are_refused(rare: GraphSet, class_weight: Any, words:
 
 
 def test_history_keeps_every_named_term_of_every_epoch(graphs: GraphSet) -> None:
-    settings = {"reconstruction": 0.5, "mask": "stochastic", "cut_weight": 0.5, "warm_up": 0.4}
+    settings = {"reconstruction": 0.5, "mask": "stochastic", "warm_up": 0.4}
+    settings |= {"cut_weight": 0.5, "rest_weight": 0.5, "logit_weight": 0.5}
     model = tiny(generative_epochs=2, epochs=7, **settings).fit(graphs)
     history = model.history_
     assert history["epoch"].tolist() == [1, 2, 3, 4, 5, 6, 7]
@@ -434,8 +435,8 @@ def test_an_eval_set_takes_the_place_of_the_split(graphs: GraphSet, read: dict[s
 
 def test_validation_labels_choose_the_epoch_and_touch_nothing_else(graphs: GraphSet) -> None:
     train, held_out = graphs[:40], graphs[40:]
-    honest = tiny(epochs=6).fit(train, eval_set=held_out)
-    garbage = tiny(epochs=6).fit(train, eval_set=(held_out, 1 - held_out.y))
+    honest = tiny(epochs=6, cut_weight=0.5).fit(train, eval_set=held_out)
+    garbage = tiny(epochs=6, cut_weight=0.5).fit(train, eval_set=(held_out, 1 - held_out.y))
     by_label = ("validation_accuracy", "validation_cut_accuracy", "validation_loss")
     others = [c for c in honest.history_ if c not in (*by_label, "seconds")]
     pd.testing.assert_frame_equal(honest.history_[others], garbage.history_[others])
@@ -732,7 +733,7 @@ UNUSUAL = {
 
 @pytest.mark.parametrize("settings", UNUSUAL.values(), ids=UNUSUAL.keys())
 def test_unusual_settings_train(few: GraphSet, settings: dict[str, Any]) -> None:
-    model = tiny(**settings).fit(few)
+    model = tiny(**settings, cut_weight=0.5, rest_weight=0.5).fit(few)
     assert np.isfinite(model.history_[["loss", *SCORES]].to_numpy(float)).all()
     masked = model.history_["stage"] == "classification"
     assert masked.any() and np.isfinite(model.history_.loc[masked, ["hsic", "cut", "rest"]].to_numpy()).all()
@@ -1120,7 +1121,7 @@ def test_every_member_has_validation_graphs_of_its_own(monkeypatch: pytest.Monke
 
 def total_loss(graphs: GraphSet, **more: Any) -> dict[str, float]:
     """What one step of the last stage sums up, in a network whose predictions explain all of the labels."""
-    one = tiny(**more, batch_size=20)._plan(graphs[:20], None, graphs[20:]).trainings[0]
+    one = tiny(**more, mask_by="pairs", batch_size=20)._plan(graphs[:20], None, graphs[20:]).trainings[0]
     one.network.label_entropy.fill_(100.0)
     torch.nn.init.constant_(one.network.subgraph.out.bias, 3.5)  # some logits are beyond 3
     loop = TrainingLoop([one], None)

@@ -54,7 +54,7 @@ def world() -> GraphSet:
 
 @pytest.fixture(scope="module")
 def fitted(world: GraphSet) -> CIGNNClassifier:
-    return tiny(epochs=4, learning_rate=0.02).fit(world)
+    return tiny(epochs=8, learning_rate=0.02, ema_decay=0.0).fit(world)
 
 
 # ---------------------------------------------------------------------- weights
