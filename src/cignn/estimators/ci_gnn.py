@@ -33,7 +33,7 @@ from cignn.nn.layers import LAYERS, READOUTS
 from cignn.nn.subgraph_network import MASK_FORMS, MASK_SOURCES, MASKS
 
 # what epochs="auto" is: so many gradient steps or graphs read, whichever is less, within bounds
-STEPS, READ_GRAPHS, LEAST_EPOCHS, MOST_EPOCHS = 4000, 180_000, 20, 300
+STEPS, READ_GRAPHS, LEAST_EPOCHS, MOST_EPOCHS = 4000, 270_000, 20, 300
 INSIDE = "settings__"  # before the names of settings among the parameters
 CHOICES: dict[str, Collection[Any]] = {
     "encoder": LAYERS,
@@ -100,7 +100,7 @@ class CIGNNClassifier(ExplainingClassifier):
         grid search they are named ``settings__dropout``.
     epochs : int or "auto", default="auto"
         Number of training epochs, over all stages. "auto" is 60 for "connectome", 450 for "paper"
-        and, for "motif", enough for about 4000 gradient steps or 180,000 graphs read, whichever is less, but
+        and, for "motif", enough for about 4000 gradient steps or 270,000 graphs read, whichever is less, but
         at least 20 and at most 300.
     n_estimators : int or "auto", default="auto"
         Number of networks in the ensemble. Their probabilities and edge weights are averaged. "auto" is 5 for
@@ -267,7 +267,6 @@ class CIGNNClassifier(ExplainingClassifier):
             n_classes,
             rest=settings["rest_weight"] > 0,
             cut=settings["cut_weight"] > 0,
-            whole=settings["whole_weight"] > 0,
             limit=settings["logit_weight"] > 0,
             bound=math.inf if settings["bound"] is None else settings["bound"],
             **{name: settings[name] for name in ARCHITECTURE},
@@ -294,7 +293,7 @@ class CIGNNClassifier(ExplainingClassifier):
         return estimator
 
 
-SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weight", "whole_weight")
+SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weight")
 
 
 def _auto_epochs(n_graphs: int, batch_size: int) -> int:

@@ -81,8 +81,8 @@ class CIGNNSettings(Mapping[str, Any]):
     sparsity_weight : float, default=1.0
         Weight of the price in the loss; not used by a soft mask.
     pricing : {"relative", "fixed"}, default="relative" (connectome: "fixed", paper: "fixed")
-        "relative" raises the price as the subgraphs predict the labels as well as whole graphs do; "fixed"
-        applies the price in full from the start.
+        "relative" raises the price as the subgraphs predict the labels as well as whole graphs did in the
+        warm-up; "fixed" applies the price in full from the start.
     logit_weight : float, default=0.02 (connectome: 0.0, paper: 0.0)
         Weight of the loss term that holds the logits of edges between -3 and 3, beyond which nothing moves
         them any more.
@@ -91,9 +91,7 @@ class CIGNNSettings(Mapping[str, Any]):
     cut_weight : float, default=0.25 (connectome: 0.0, paper: 0.0)
         Weight of the loss terms that ask that a graph cut to its heaviest edges keeps its class, and these
         edges their weights. With it the best epoch is chosen by the accuracy on cut graphs too.
-    whole_weight : float, default=0.5 (connectome: 0.0, paper: 0.0)
-        Weight of the loss term of whole graphs, some of which the base classifier reads beside subgraphs.
-    warm_up : float, default=0.4 (connectome: 0.0, paper: 0.0)
+    warm_up : float, default=0.3 (connectome: 0.0, paper: 0.0)
         Share of the epochs in which the base classifier is trained alone, on whole graphs, before there is a
         mask.
     node_weights : bool, default=True (connectome: False, paper: False)
@@ -143,7 +141,7 @@ class CIGNNSettings(Mapping[str, Any]):
     weight_decay : float, default=0.0 (paper: 0.0005)
         Weight decay of Adam.
     batch_size : int or "auto", default="auto" (connectome: 32, paper: 32)
-        Number of graphs in a gradient step. "auto" is a seventieth of the graphs, from 32 to 128.
+        Number of graphs in a gradient step. "auto" is a seventieth of the graphs, from 32 to 64.
     ema_decay : float, default=0.99 (paper: 0.0)
         Decay per step of the exponential moving average of the network's weights. The average is validated
         and kept; 0 turns averaging off.
@@ -192,7 +190,6 @@ class CIGNNSettings(Mapping[str, Any]):
     logit_weight: float = UNSET
     rest_weight: float = UNSET
     cut_weight: float = UNSET
-    whole_weight: float = UNSET
     warm_up: float = UNSET
     node_weights: bool = UNSET
     constant: bool = UNSET
@@ -338,7 +335,6 @@ _COMMON = CIGNNSettings(
     logit_weight=0.0,
     rest_weight=1.0,
     cut_weight=0.0,
-    whole_weight=0.0,
     warm_up=0.0,
     node_weights=False,
     constant=False,
@@ -377,8 +373,7 @@ PRESETS: dict[str, CIGNNSettings] = {
         pricing="relative",
         logit_weight=0.02,
         cut_weight=0.25,
-        whole_weight=0.5,
-        warm_up=0.4,
+        warm_up=0.3,
         node_weights=True,
         constant=True,
         bound=3.0,

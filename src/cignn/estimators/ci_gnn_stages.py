@@ -100,7 +100,6 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         losses,
         {
             "classification": 1.0,
-            "whole": settings["whole_weight"],
             "edges": settings["sparsity_weight"],
             "logits": settings["logit_weight"],
             "rest": settings["rest_weight"],

@@ -19,7 +19,7 @@ ClassWeight = Mapping[Any, float] | str | None
 STEPS = 3000  # gradient steps that epochs="auto" makes room for, within the bounds below
 MIN_EPOCHS, MAX_EPOCHS = 60, 200
 EPOCH_STEPS = 70  # gradient steps in an epoch that batch_size="auto" aims at, within the bounds below
-MIN_BATCH, MAX_BATCH = 32, 128
+MIN_BATCH, MAX_BATCH = 32, 64
 AUTO_DENSITY = 0.1  # of aligned graphs, which are often complete
 
 # parameters that say how fit runs, not what is fitted

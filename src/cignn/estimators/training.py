@@ -221,14 +221,15 @@ def keep_better(
 
     Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together; by
     "loss", the latter alone: where signal is weak the accuracy of a few validation graphs is mostly luck.
-    Where graphs are also cut to their subgraphs, the accuracy on these counts as much: a mask that is read
-    beside the graph, but is no part of it that tells the class, is not kept. An epoch whose cost is no number
-    is never kept either.
+    Where graphs are also cut to their subgraphs, the accuracy on these counts as much, and then the price
+    alone: of masks that tell the class by themselves the smallest is kept. An epoch whose cost is no number
+    is never kept.
     """
     cost = _cost(scores)
     if stage.choose_from is None or epoch < stage.choose_from or not np.isfinite(cost):
         return
     accuracy = scores["accuracy"] + scores.get("cut_accuracy", 0.0)
+    cost = scores["price"] if "cut_accuracy" in scores else cost
     score = (accuracy if stage.choose_by == "accuracy" else 0.0, -cost)
     if state.best_score and score < state.best_score:
         return

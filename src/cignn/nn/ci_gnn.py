@@ -23,7 +23,7 @@ PRICES = ("relative", "fixed")
 LOGIT_LIMIT = 3.0  # beyond it logits are held back: where p (1 − p) vanishes no price moves an edge any more
 # shares of what whole graphs explain between which price, rest and cut grow from little or nothing to all: a
 # network is not held to the first thing it finds, and one that loses its way is let go
-EXPLAINED_FROM, EXPLAINED_FULL, PRICE_FLOOR = 0.7, 0.95, 0.05
+EXPLAINED_FROM, EXPLAINED_FULL, PRICE_FLOOR = 0.6, 0.9, 0.05
 # how fast the share that the warm-up explains is averaged, and its least value
 WHOLE_RATE, LEAST_WHOLE = 0.05, 0.05
 
@@ -81,8 +81,6 @@ class CIGNN(SubgraphNetwork):
         Whether every node gets a constant feature beside its own, so that degrees can be read.
     rest : bool, default=False
         Whether the edges left out have to say nothing about the class.
-    whole : bool, default=False
-        Whether the classifier reads some whole graphs beside the subgraphs.
     cut : bool, default=False
         Whether a graph cut to its heaviest edges has to keep its class and the weights of these edges.
     limit : bool, default=False
@@ -96,7 +94,7 @@ class CIGNN(SubgraphNetwork):
         Order of the Rényi entropies.
     pricing : str, default="fixed"
         Whether the price of edges grows with the share of the labels' entropy that subgraphs explain, of that
-        which whole graphs explain ("relative"), or not ("fixed").
+        which whole graphs explained in the warm-up ("relative"), or not ("fixed").
     n_nodes : int or None, default=None
         Number of nodes of aligned graphs.
     node_vectors : bool, default=False
@@ -164,9 +162,11 @@ class CIGNN(SubgraphNetwork):
             "classification".
         """
         prob = self.classifier.presence(batch)
-        logits, _, _ = self._classify(batch, prob, noise, beside=False)
+        logits, _ = self._classify(batch, prob, noise, rest=False)
         loss = self.cross_entropy(logits, batch)
-        self._note_whole(loss)
+        with torch.no_grad():
+            share = (1 - loss / self.label_entropy).clamp(LEAST_WHOLE, 1)
+            self.whole_share.mul_(1 - WHOLE_RATE).add_(WHOLE_RATE * share)
         return {"classification": loss}
 
     def classification_losses(
@@ -181,8 +181,7 @@ class CIGNN(SubgraphNetwork):
         With ``rest`` the edges left out must tell nothing of the class: each class then needs evidence of its
         own in its subgraphs, and what merely goes along with a class does not count. With ``cut`` a graph cut
         to its heaviest edges, few or many, has to keep its class, and these edges their weights. These terms
-        and the price count as far as subgraphs explain the labels as whole graphs do; with ``whole`` the
-        classifier goes on reading some of these.
+        and the price count as far as subgraphs explain the labels as whole graphs did in the warm-up.
 
         Parameters
         ----------
@@ -199,14 +198,11 @@ class CIGNN(SubgraphNetwork):
         Returns
         -------
         dict of str to Tensor
-            "classification", those of `causal_losses` and, where asked for, "whole", "rest", "edges",
-            "logits", "cut", "consistency" and those of `reconstruction_losses`.
+            "classification", those of `causal_losses` and, where asked for, "rest", "edges", "logits",
+            "cut", "consistency" and those of `reconstruction_losses`.
         """
         out = self._read(batch, None, noise)
         losses = {"classification": self.cross_entropy(out.logits, batch)}
-        if out.whole_logits is not None:
-            losses["whole"] = self.cross_entropy(out.whole_logits, batch.part(slice(None, None, SOME)))
-            self._note_whole(losses["whole"])
         explained = self._explained(losses["classification"])
         if out.rest_logits is not None:
             known = self.class_share.expand_as(out.rest_logits)
@@ -235,12 +231,6 @@ class CIGNN(SubgraphNetwork):
             z = torch.cat([z[..., : self.n_causal].detach(), z[..., self.n_causal :]], -1)
             losses |= self.reconstruction_losses(beta, z, batch.part(some))
         return losses | self.causal_losses(pooled, out.logits, batch)
-
-    @torch.no_grad()
-    def _note_whole(self, loss: Tensor) -> None:
-        """Average the share of the labels' entropy that whole graphs of this cross-entropy explain."""
-        share = (1 - loss / self.label_entropy).clamp(LEAST_WHOLE, 1)
-        self.whole_share.mul_(1 - WHOLE_RATE).add_(WHOLE_RATE * share)
 
     def _explained(self, loss: Tensor) -> Tensor:
         """How far subgraphs of this cross-entropy explain what whole graphs do, 0 to 1; no gradient."""
@@ -275,7 +265,7 @@ class CIGNN(SubgraphNetwork):
         kept = heaviest_edges(weights, batch.edges, noise)
         with known_statistics(self):
             mask = self._mask(batch, kept, noise, sample=True)
-            logits, _, _ = self._classify(batch, mask.read, noise)
+            logits, _ = self._classify(batch, mask.read, noise)
         again = torch.sigmoid(mask.edge_logits)
         gap = ((again - weights).abs() * kept).sum() / kept.sum().clamp(min=1)
         return {"cut": self.cross_entropy(logits, batch), "consistency": gap}

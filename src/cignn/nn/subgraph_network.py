@@ -84,7 +84,6 @@ class _Pass(NamedTuple):
     mask: _Mask
     logits: Tensor
     rest_logits: Tensor | None
-    whole_logits: Tensor | None
 
 
 class SubgraphNetwork(SingleModel):
@@ -120,7 +119,6 @@ class SubgraphNetwork(SingleModel):
         bound: float = math.inf,
         constant: bool = False,
         rest: bool = False,
-        whole: bool = False,
         cut: bool = False,
         limit: bool = False,
         causal_effect: str | None = "cmi",
@@ -145,7 +143,6 @@ class SubgraphNetwork(SingleModel):
         self.mask_by = mask_by
         self.node_weights = node_weights
         self.rest = rest
-        self.whole = whole
         self.cut = cut
         self.limit = limit
         self.causal_effect = causal_effect
@@ -323,7 +320,7 @@ class SubgraphNetwork(SingleModel):
         CIGNNOutput
             Logits, edge weights and latents.
         """
-        mask, logits, rest_logits, _ = self._read(batch, edge_weights, noise)
+        mask, logits, rest_logits = self._read(batch, edge_weights, noise)
         weights = self.classifier.edge_matrix(mask.prob) * batch.edges
         return CIGNNOutput(logits, mask.edge_logits, weights, mask.alpha, mask.beta, mask.latent, rest_logits)
 
@@ -394,33 +391,27 @@ class SubgraphNetwork(SingleModel):
         return self.encoder.node_vectors[None, :, : self.n_causal]
 
     def _classify(
-        self, batch: GraphBatch, prob: Tensor, noise: Noise | None, beside: bool | None = None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Class logits of the subgraphs and, while training, of what some of them leave and of whole graphs.
+        self, batch: GraphBatch, prob: Tensor, noise: Noise | None, rest: bool | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Class logits of the subgraphs and, while training, of what they leave of some graphs.
 
-        prob : edge weights in the form the classifier reads; beside : whether to read the rest and the whole,
-        by default while training. All go through the classifier together, so that its batch statistics are
-        those of one pass.
+        prob : edge weights in the form the classifier reads. Both go through the classifier together, so that
+        its batch statistics are those of one pass.
         """
-        beside = self.training if beside is None else beside
         x = self.features(batch) if isinstance(self.classifier, GraphNetwork) else batch.x
-        evidence, mask = self.classifier.evidence(batch), batch.padding
-        some = slice(None, None, SOME)
-        parts, probs = [slice(None)], [prob]
-        if beside and self.rest:
-            parts, probs = [*parts, some], [*probs, 1 - prob[some]]
-        if beside and self.whole:
-            parts, probs = [*parts, some], [*probs, torch.ones_like(prob[some])]
-        if len(parts) > 1:
-            x, evidence = (torch.cat([value[part] for part in parts]) for value in (x, evidence))
-            mask = None if mask is None else torch.cat([mask[part] for part in parts])
-            prob = torch.cat(probs)
+        whole, mask = self.classifier.evidence(batch), batch.padding
+        rest = self.training and self.rest if rest is None else rest
+        if rest:
+            some = slice(None, None, SOME)
+            x, whole, prob = (
+                torch.cat(pair) for pair in ((x, x[some]), (whole, whole[some]), (prob, 1 - prob[some]))
+            )
+            mask = None if mask is None else torch.cat([mask, mask[some]])
         if self.node_weights:
-            weights = self.classifier.node_weights(prob * (evidence != 0))
+            weights = self.classifier.node_weights(prob * (whole != 0))
             mask = mask if weights is None else weights
-        logits = self.classifier(x, evidence * prob, mask, noise).split([len(one) for one in probs])
-        rest = logits[1] if beside and self.rest else None
-        return logits[0], rest, logits[-1] if beside and self.whole else None
+        logits = self.classifier(x, whole * prob, mask, noise)
+        return logits[: len(batch)], logits[len(batch) :] if len(logits) > len(batch) else None
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Return the mean causal latents of the nodes.
