@@ -286,10 +286,11 @@ def test_shuffling_follows_torch_and_nothing_else() -> None:
     assert plain == [batch.tolist() for batch in graphs.batch_indices(8)]
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_similar_sizes_travel_together(shuffle: bool) -> None:
+@pytest.mark.parametrize(("shuffle", "largest"), [(False, 60), (True, 3000)])
+def test_similar_sizes_travel_together(shuffle: bool, largest: int) -> None:
+    """In training only very different sizes are kept apart: size may go along with the class."""
     rng = np.random.default_rng(0)
-    sizes = rng.integers(5, 60, 400)
+    sizes = np.exp(rng.uniform(np.log(3), np.log(largest), 400)).astype(int)
     graphs = GraphSet.from_edges(np.empty((0, 2)), np.repeat(np.arange(400), sizes))
 
     def padding(batches: list[np.ndarray]) -> int:
