@@ -204,6 +204,18 @@ def complete(picture: Path) -> Callable[[], bool]:
     return lambda: whole() and time.time() - picture.stat().st_mtime > 1
 
 
+def there_for_a_second(path: Path) -> Callable[[], bool]:
+    """Whether a file was first seen a second ago: the epoch that wrote it is over."""
+    seen: list[float] = []
+
+    def check() -> bool:
+        if not seen and path.exists():
+            seen.append(time.monotonic())
+        return bool(seen) and time.monotonic() - seen[0] > 1
+
+    return check
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_in_a_training_keeps_the_best_epoch_and_is_told_once(
     place: Path, sent: signal.Signals
@@ -211,7 +223,7 @@ def test_a_signal_in_a_training_keeps_the_best_epoch_and_is_told_once(
     out, kept = f"half_model_{sent}", f"checkpoint_{sent}"
     words = f"fit my_study --out {out} --epochs 100000 --n-estimators 1 --set patience=none --json"
     line = [SCRIPT, *words.split(), "--set", f"checkpoint={kept}"]
-    result = interrupted(*line, cwd=place, when=(place / kept).exists, sent=sent)
+    result = interrupted(*line, cwd=place, when=there_for_a_second(place / kept), sent=sent)
     assert result.code == 130 and json.loads(result.out)["interrupted"] is True
     assert re.fullmatch(rf"interrupted the model of epoch \d+ is kept in {out}\.\n", result.err)
     new = load_cohort(place / "new_subjects", label=None)
