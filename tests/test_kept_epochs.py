@@ -22,6 +22,8 @@ EPOCHS: dict[str, tuple[tuple[Any, ...], str | None]] = {
     "soon after a first stage": (([152], 300, True, 150), "kept epoch 152 of 300: the mask"),
     "later": (([20], 60, True), None),
     "the last": (([60], 60, True), "kept the last epoch (60): more epochs may help."),
+    "the last, at a rate that falls to it": (([60], 60, True, 0, True), None),
+    "one of the first, at such a rate": (([2], 60, True, 0, True), "kept epoch 2 of 60"),
     "one of five": (([1, 20, 30, 60, 25], 60, True), None),
     "three of five": (([1, 2, 30, 3, 25], 60, True), "kept epochs 1, 2, 30, 3, 25 of 60"),
     "the last of three of five": (([60, 60, 30, 60, 2], 60, True), "(60) of 3 of 5 networks: more epochs"),

@@ -146,7 +146,8 @@ class NeuralGraphClassifier(GraphClassifier):
             raise failure
         kept = np.atleast_1d(self.best_epoch_).tolist()
         first_stage = self.settings_.get("generative_epochs", 0)
-        told = told_by_epochs(kept, self.settings_["epochs"], hasattr(self, "explain"), first_stage)
+        settles = self.settings_.get("rate_decay", 0) > 0
+        told = told_by_epochs(kept, self.settings_["epochs"], hasattr(self, "explain"), first_stage, settles)
         if told is not None and not self.interrupted_:
             warnings.warn(told, KeptEpochWarning, stacklevel=2)
         return self

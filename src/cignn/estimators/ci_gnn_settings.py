@@ -60,8 +60,7 @@ class CIGNNSettings(Mapping[str, Any]):
         What the mask is made of: "latents", the latent variables α of each graph; "nodes", the learned
         vectors of the nodes alone, so that all graphs share one mask; without `node_vectors` "latents".
     mask_by : {"products", "pairs"}, default="pairs" (connectome: "products", paper: "products")
-        How the variables α of two nodes give the probability of their edge: "products", by their inner
-        product; "pairs", by a multilayer perceptron on both.
+        Whether an edge's probability is made of an inner product of α or by an MLP on both nodes' α.
     node_vectors : bool, default=False (connectome: True)
         Whether to add a learned vector for each node to its latent variables; for aligned graphs.
     separate_products : bool, default=True (paper: False)
@@ -81,27 +80,23 @@ class CIGNNSettings(Mapping[str, Any]):
     sparsity_weight : float, default=1.0
         Weight of the price in the loss; not used by a soft mask.
     pricing : {"relative", "fixed"}, default="relative" (connectome: "fixed", paper: "fixed")
-        "relative" raises the price as the subgraphs predict the labels as well as whole graphs did in the
-        warm-up; "fixed" applies the price in full from the start.
+        "relative" raises the price as subgraphs predict as well as whole graphs did in the warm-up.
     logit_weight : float, default=0.02 (connectome: 0.0, paper: 0.0)
-        Weight of the loss term that holds the logits of edges between -3 and 3, beyond which nothing moves
-        them any more.
+        Weight of the loss term that holds the logits of edges between -3 and 3.
     rest_weight : float, default=1.0 (connectome: 0.0, paper: 0.0)
         Weight of the loss term that asks that the edges left out do not predict the class.
     cut_weight : float, default=0.25 (connectome: 0.0, paper: 0.0)
         Weight of the loss terms that ask that a graph cut to its heaviest edges keeps its class, and these
         edges their weights. With it the best epoch is chosen by the accuracy on cut graphs too.
     warm_up : float, default=0.3 (connectome: 0.0, paper: 0.0)
-        Share of the epochs in which the base classifier is trained alone, on whole graphs, before there is a
-        mask.
+        Share of the epochs, at first, in which the base classifier alone is trained, on whole graphs.
     node_weights : bool, default=True (connectome: False, paper: False)
-        Whether a node counts for the base classifier by the largest weight of its edges, so that nothing
-        outside the subgraph reaches it.
+        Whether nodes count by the largest weight of their edges: nothing outside the subgraph is read.
     constant : bool, default=True (connectome: False, paper: False)
         Whether every node gets a constant feature beside its own, so that degrees can be read.
     bound : float or None, default=3.0 (connectome: None, paper: None)
-        Largest value of an activation in the layers, in standard deviations of the training nodes; None is no
-        bound. With one, graphs larger than those of the training are read as these were.
+        Largest activation in the layers, in standard deviations of the training nodes, None is no bound: with
+        one, larger graphs are read as those of the training were.
     classifier : {"gcn", "gin", "gat"}, default="gin"
         Kind of layers of the base classifier; not used if the readout is "edges".
     classifier_hidden : sequence of int, default=(64, 64, 64) (paper: (128, 128, 128))
@@ -135,7 +130,7 @@ class CIGNNSettings(Mapping[str, Any]):
     learning_rate : float, default=0.003 (connectome: 0.0003, paper: 0.001)
         Learning rate of Adam.
     rate_decay : float, default=0.5 (connectome: 0.0, paper: 0.0)
-        Share of the classification stage, at its end, in which the learning rate falls to a twentieth.
+        Share of warm-up and classification stage, at their ends, in which the learning rate falls to 1/20.
     mask_lr_factor : float, default=1.0 (connectome: 30.0)
         Factor by which the learning rate of the mask and of the node vectors is larger.
     weight_decay : float, default=0.0 (paper: 0.0005)
@@ -330,10 +325,10 @@ _COMMON = CIGNNSettings(
     keep=0.1,
     keep_anneal=0.6,
     keep_start=0.9,
-    sparsity_weight=0.3,
+    sparsity_weight=1.0,
     pricing="fixed",
     logit_weight=0.0,
-    rest_weight=1.0,
+    rest_weight=0.0,
     cut_weight=0.0,
     warm_up=0.0,
     node_weights=False,
@@ -369,9 +364,9 @@ PRESETS: dict[str, CIGNNSettings] = {
         keep=0.3,
         keep_anneal=0.5,
         keep_start=0.8,
-        sparsity_weight=1.0,
         pricing="relative",
         logit_weight=0.02,
+        rest_weight=1.0,
         cut_weight=0.25,
         warm_up=0.3,
         node_weights=True,
@@ -393,8 +388,6 @@ PRESETS: dict[str, CIGNNSettings] = {
         node_vectors=True,
         keep=0.2,
         keep_anneal=0.0,
-        sparsity_weight=1.0,
-        rest_weight=0.0,
         readout="edges",
         head_hidden=(64,),
         dropout=0.8,
@@ -413,8 +406,6 @@ PRESETS: dict[str, CIGNNSettings] = {
         separate_products=False,
         mask="soft",
         keep=0.5,
-        sparsity_weight=1.0,
-        rest_weight=0.0,
         classifier_hidden=(128, 128, 128),
         generative_epochs=150,
         train_encoder=False,

@@ -15,7 +15,8 @@ class KeptEpochWarning(ConvergenceWarning):
     """A training kept one of its first epochs, or the last that it was allowed.
 
     One of the first is up to epoch 3, or within the first twentieth of the epochs allowed. Of an ensemble it
-    is told where it holds for more than half of the networks. Trainings of fewer than 10 epochs tell nothing.
+    is told where it holds for more than half of the networks. Trainings of fewer than 10 epochs tell nothing,
+    and where the learning rate falls to the end the last epoch is nothing to tell.
 
     Examples
     --------
@@ -26,11 +27,14 @@ class KeptEpochWarning(ConvergenceWarning):
     """
 
 
-def told_by_epochs(kept: Sequence[int], epochs: int, has_mask: bool, before: int = 0) -> str | None:
+def told_by_epochs(
+    kept: Sequence[int], epochs: int, has_mask: bool, before: int = 0, settles: bool = False
+) -> str | None:
     """Return what to tell of the epochs kept, one of each network; None where there is nothing.
 
     epochs : how many each was allowed. has_mask : whether the networks weigh edges. before : epochs of a
-    first stage, which trains neither the classifier nor the mask.
+    first stage, which trains neither the classifier nor the mask. settles : whether the learning rate falls
+    to the end, so that the last epoch is meant to be the best.
     """
     if epochs - before < FEWEST:
         return None
@@ -43,7 +47,7 @@ def told_by_epochs(kept: Sequence[int], epochs: int, has_mask: bool, before: int
         if has_mask:
             why = "the mask hardly moved from its start, so its weights tell edges hardly apart"
         return f"kept {what} of {epochs}: {why}; more graphs or a lower learning_rate may help."
-    if len(last) > MAJORITY * len(kept):
+    if len(last) > MAJORITY * len(kept) and not settles:
         whose = "" if len(kept) == 1 else f" of {len(last)} of {len(kept)} networks"
         return f"kept the last epoch ({epochs}){whose}: more epochs may help."
     return None

@@ -224,9 +224,8 @@ class GraphNetwork(SubgraphClassifier):
             return self.readout(self.embed(x, adj, mask, sums), mask)
         weight = mask.unsqueeze(-1)
         h = self.embed(x * weight, adj, mask) * weight
-        return (
-            h.amax(1) if self.readout is max_readout else self.readout(h, mask)
-        )  # ReLUs: absent nodes are 0
+        # nodes outside are 0, and no activation is less
+        return h.amax(1) if self.readout is max_readout else self.readout(h, mask)
 
     def decide(self, h: Tensor, noise: Noise | None = None) -> Tensor:
         """Return the class logits (b, n_classes) of graph embeddings h : (b, d)."""

@@ -50,7 +50,7 @@ def symmetric_uniform(like: Tensor, noise: Noise | None = None) -> Tensor:
 
 
 def heaviest_edges(weights: Tensor, edges: Tensor, noise: Noise | None = None) -> Tensor:
-    """Keep a random share of the edges of each graph, those of the largest weights; few as often as many.
+    """Keep a random share of the edges of each graph, those of the largest weights; more often few.
 
     weights, edges : (b, n, n), symmetric, edges 1 or 0. Edges of nearly the same weight are kept in random
     order. Returns 1 for kept edges, 0 elsewhere, without a gradient.
