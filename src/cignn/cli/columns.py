@@ -41,11 +41,13 @@ def fitted_columns(columns: Sequence[Sequence[str]], room: int, whole: bool = Fa
         cells[k] = [_folded(cell, width) for cell in cells[k]]
         least[k] = _longest(cells[k], str.split)
     widths = list(least)
-    for _ in range(room - sum(widths)):  # what is left goes where most lines break
-        lacking = [full - width for full, width in zip(natural, widths, strict=True)]
-        if max(lacking) <= 0:
-            break
-        widths[lacking.index(max(lacking))] += 1
+    bodies = [max(map(len, column[1:]), default=0) for column in cells]
+    for wanted in (bodies, natural):  # what is left goes where most lines break, first those below headings
+        while sum(widths) < room:
+            lacking = [full - width for full, width in zip(wanted, widths, strict=True)]
+            if max(lacking) <= 0:
+                break
+            widths[lacking.index(max(lacking))] += 1
     return Fitted(cells, widths)
 
 

@@ -31,6 +31,14 @@ from cignn.cli.models import (
     refuse_for_graphs,
     suggest_atlas,
 )
+from cignn.cli.outputs import (
+    TRIVIAL,
+    compared,
+    permuted_table,
+    show_permutations,
+    write_comparison,
+    write_predictions,
+)
 from cignn.cli.reading import (
     check_data,
     check_file,
@@ -49,7 +57,9 @@ if TYPE_CHECKING:
     from cignn.evaluation import Store
 
 
+# tables of scores, each as wide as a screen of 80 columns
 SHOWN = ("accuracy", "balanced_accuracy", "mcc", "roc_auc")
+OF_CLASSES = ("sensitivity", "specificity", "f1")
 EXPLAINED = {  # tables of explanations, each as wide as a screen of 80 columns
     "explanations": {
         "explanation_accuracy": "accuracy",
@@ -113,6 +123,15 @@ def evaluate(
             metavar="NAMES",
         ),
     ] = None,
+    permutations: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Repeat everything N times with labels permuted within sites and test the scores against "
+            "that. Takes long; resumed like the rest.",
+            metavar="N",
+        ),
+    ] = 0,
     jobs: opt.Jobs = 1,
     scheduler: Annotated[
         str | None,
@@ -162,6 +181,7 @@ def evaluate(
     from cignn.evaluation import Store, make_protocol, positive_class, summary
     from cignn.evaluation.runner import plan, run_tasks
     from cignn.evaluation.splits import labels_of
+    from cignn.evaluation.trivial import trivial_scores
 
     check_folder(out)
     given = {"n_splits": folds, "n_repeats": repeats}
@@ -182,34 +202,40 @@ def evaluate(
     tasks = plan(estimators, named, how, seeds, names_in(explainers) or None, positive=positive)
     write_settings(out / FILE, context)
     planned = write_plan(out, tasks)
+    running: dict[str, Any] = {"n_jobs": jobs, "scheduler": scheduler, "stack": stack, "positive": positive}
+    running |= {"retry_failed": retry_failed, "verbose": int(not as_json)}
     with Store(out) as store:
         before = len(store.tasks())
         try:
-            results = run_tasks(
-                tasks,
-                named,
-                positive=positive,
-                store=store,
-                n_jobs=jobs,
-                scheduler=scheduler,
-                stack=stack,
-                retry_failed=retry_failed,
-                verbose=int(not as_json),
-            )
+            results = run_tasks(tasks, named, store=store, **running)
         except KeyboardInterrupt:
             raise InterruptedWorkError(_kept(store, before, out, planned)) from None
         missing = missing_tasks(planned, store)
+        write_predictions(out, store, results)
+    trivial = trivial_scores(tasks, cohort)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
     write_csv(out / "summary.csv", table.reset_index())
     write_csv(out / "scores.csv", results)
+    write_csv(out / TRIVIAL, trivial)
+    comparison = compared(results)
+    write_comparison(out, comparison)
     failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
+    if not as_json:
+        _show(results, trivial, protocol, counted, comparison)
+    tested = None
+    if permutations:
+        tested = permuted_table(out, estimators, named, how, seeds, results, trivial, permutations, **running)
     if as_json:
         content = {"out": out, "positive": counted, "summary": table.reset_index()}
-        content |= {"comparison": _compared(results), "missing": [str(task) for task in missing]}
+        compared_by = None if comparison is None else comparison[comparison["metric"] == "accuracy"]
+        content |= {"comparison": compared_by, "missing": [str(task) for task in missing]}
+        simple = trivial.groupby(["method", "metric"], sort=False)["value"].mean().reset_index()
+        content |= {"trivial": simple, "permutations": tested}
         say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
     else:
-        _show(results, protocol, counted)
+        if tested is not None:
+            show_permutations(tested)
         say(f"every score, prediction and time: {out}")
         if able:
             say(f"to look at them: cignn report {out}")
@@ -221,21 +247,33 @@ def evaluate(
         )
 
 
-def _show(results: pd.DataFrame, protocol: str, positive: Any) -> None:
+def _show(
+    results: pd.DataFrame,
+    trivial: pd.DataFrame,
+    protocol: str,
+    positive: Any,
+    comparison: pd.DataFrame | None,
+) -> None:
+    import pandas as pd
+
     from cignn.evaluation import site_table, summary
 
-    metrics = [m for m in SHOWN if m in set(results["metric"])]
     own = results[results["explainer"] == ""]
-    if metrics:
-        table = summary(own, metrics).reset_index().drop(columns="data")
+    beside = pd.concat([own, trivial.reindex(columns=own.columns)], ignore_index=True)
+    there = set(own["metric"])
+    for number, wanted in enumerate((SHOWN, OF_CLASSES)):
+        metrics = [metric for metric in wanted if metric in there]
+        if not metrics:
+            continue
+        table = summary(beside, metrics).reset_index().drop(columns=["data", "positive"], errors="ignore")
         title = f"mean ± std over tasks{positive_words(positive)}"
         if "failed" in table:
-            done = own[own["metric"] == metrics[0]].groupby("method").size()
+            done = beside[beside["metric"] == metrics[0]].groupby("method").size()
             count = [int(done.get(name, 0)) for name in table["method"]]
-            of_all = [f"{n} of {n + lost}" for n, lost in zip(count, table["failed"], strict=True)]
+            of_all = [f"{n} of {n + lost}" for n, lost in zip(count, table.pop("failed"), strict=True)]
             table.insert(1, "tasks", of_all)
             title = f"unfinished, not to be ranked: mean ± std over the tasks done{positive_words(positive)}"
-        show_table(table, title)
+        show_table(table, title if not number else "the same, by class" + positive_words(positive))
     others = results[results["explainer"] != ""]
     if len(others):
         for title, names in EXPLAINED.items():
@@ -246,25 +284,12 @@ def _show(results: pd.DataFrame, protocol: str, positive: Any) -> None:
         failed = others[others["metric"] == "error"].drop_duplicates(["explainer", "method"])
         for explainer, method, error in failed[["explainer", "method", "error"]].itertuples(index=False):
             complain("note", f"{explainer} did not explain {method}: {error}")
-    if protocol == "loso" and "accuracy" in metrics:
+    if protocol == "loso" and "accuracy" in there:
         show_table(site_table(own).reset_index(), "accuracy at each site")
-    compared = _compared(results)
-    if compared is not None:
+    if comparison is not None:
         columns = ["first", "second", "difference", "low", "high", "p_holm"]
-        show_table(compared[columns], "accuracy: corrected resampled t-tests, 95 % intervals")
-
-
-def _compared(results: pd.DataFrame) -> pd.DataFrame | None:
-    """Pairwise tests of accuracy; None where there is nothing to compare."""
-    from cignn.evaluation import compare_methods
-
-    own = results[(results["explainer"] == "") & (results["metric"] != "error")]
-    enough = own["method"].nunique() > 1 and len(own[["split", "seed"]].drop_duplicates()) > 1
-    try:
-        return compare_methods(own) if enough else None
-    except ValueError as error:  # a method failed in some task
-        complain("note", f"methods are not compared: {error}")
-        return None
+        rows = comparison[comparison["metric"] == "accuracy"]
+        show_table(rows[columns], "accuracy: corrected resampled t-tests, 95 % intervals")
 
 
 def _kept(store: Store, before: int, out: Path, planned: list[list[str]]) -> str:

@@ -31,6 +31,7 @@ from cignn.evaluation.known_edges import (
     explanation_roc_auc_overall,
     precision_at_k,
 )
+from cignn.evaluation.permuted import evaluate_permuted, permutation_table
 from cignn.evaluation.probes import Audit, Finding
 from cignn.evaluation.removal import Removal, removal, reversals, top_edge_masks, univariate_scores
 from cignn.evaluation.reproducibility import Reproducibility, reproducibility
@@ -93,6 +94,7 @@ __all__ = [
     "corrected_t_test",
     "critical_difference",
     "evaluate",
+    "evaluate_permuted",
     "expected_calibration_error",
     "explanation_accuracy",
     "explanation_gap",
@@ -104,6 +106,7 @@ __all__ = [
     "make_protocol",
     "nemenyi_test",
     "permutation_p_value",
+    "permutation_table",
     "permutation_test",
     "positive_class",
     "precision_at_k",

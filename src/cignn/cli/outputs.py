@@ -1,0 +1,135 @@
+"""Files of `cignn evaluate` for a paper: predictions, comparisons and permutation tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cignn._arrays import digest
+from cignn._files import write_csv
+from cignn.cli.app import InterruptedWorkError, complain, show_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cignn.evaluation import Store
+
+PREDICTIONS, COMPARISON = "predictions.csv", "comparison.csv"
+PERMUTATIONS, TRIVIAL = "permutations.csv", "trivial.csv"
+PERMUTED = "permutations"  # the folder of the tasks with permuted labels
+COMPARED = ("accuracy", "balanced_accuracy", "roc_auc")
+TESTED = ("accuracy", "balanced_accuracy", "roc_auc")
+
+
+def write_predictions(out: Path, store: Store, results: pd.DataFrame) -> None:
+    """Write what every method predicted for every scan of its test parts."""
+    table = store.predictions()
+    table = table[table["key"].isin(set(results["key"]))]
+    names = results.drop_duplicates("key").set_index("key")["method"]  # as this evaluation calls them
+    table = table.assign(method=table["key"].map(names))
+    table = table.rename(columns={"y_true": "label", "y_pred": "prediction"})
+    columns = ["subject", "site", "split", "seed", "label", "prediction"]
+    if table.duplicated(["key", "subject"]).any():
+        scan = table.groupby(["key", "subject"]).cumcount() + 1
+        table = table.assign(scan=scan)
+        columns.insert(1, "scan")
+    chances = [name for name in table if str(name).startswith("p_") and table[name].notna().any()]
+    if table["site"].isna().all():
+        columns.remove("site")
+    write_csv(out / PREDICTIONS, table[[*columns, *chances, "method"]])
+
+
+def compared(results: pd.DataFrame) -> pd.DataFrame | None:
+    """Pairwise tests of methods by several scores; None where there is nothing to compare."""
+    import pandas as pd
+
+    from cignn.evaluation import compare_methods
+
+    own = results[(results["explainer"] == "") & (results["metric"] != "error")]
+    enough = own["method"].nunique() > 1 and len(own[["split", "seed"]].drop_duplicates()) > 1
+    if not enough:
+        return None
+    tables = []
+    for metric in COMPARED:
+        try:
+            tables.append(compare_methods(own, metric).assign(metric=metric))
+        except ValueError as error:  # a method failed in some task, or has no such score
+            if metric == COMPARED[0]:
+                complain("note", f"methods are not compared: {error}")
+                return None
+    return pd.concat(tables, ignore_index=True)
+
+
+def write_comparison(out: Path, table: pd.DataFrame | None) -> None:
+    """Write the comparison of methods; one of an earlier evaluation does not stay."""
+    if table is None:
+        (out / COMPARISON).unlink(missing_ok=True)
+    else:
+        names = ["metric", *(name for name in table if name != "metric")]
+        write_csv(out / COMPARISON, table[names])
+
+
+def permuted_table(
+    out: Path,
+    methods: dict[str, Any],
+    named: dict[str, Any],
+    protocol: Any,
+    seeds: int,
+    results: pd.DataFrame,
+    trivial: pd.DataFrame,
+    n_permutations: int,
+    **running: Any,
+) -> pd.DataFrame:
+    """Evaluate with permuted labels, resuming what is there, and write and return the tests."""
+    import pandas as pd
+
+    from cignn.evaluation import Store, evaluate_permuted, permutation_table
+
+    with Store(out / PERMUTED) as store:
+        try:
+            permuted = evaluate_permuted(
+                methods, named, protocol, seeds, n_permutations=n_permutations, store=store, **running
+            )
+        except KeyboardInterrupt:
+            n = len(store.tasks())
+            raise InterruptedWorkError(
+                f"the evaluation is done; of the permutations {n} tasks are kept in {out / PERMUTED}; the "
+                "same command resumes them."
+            ) from None
+    both = pd.concat([results, trivial.reindex(columns=results.columns)], ignore_index=True)
+    table = permutation_table(both, permuted, TESTED)
+    lost = table[table["n_permutations"] < n_permutations]
+    if len(lost):
+        row = lost.iloc[0]
+        complain(
+            "note",
+            f"{row['method']} failed in {n_permutations - row['n_permutations']} permutations, which do not "
+            "count; --retry-failed runs them again.",
+        )
+    keys = results.groupby("method")["key"].unique()
+    table["tasks"] = [task_digest(keys.get(name, ())) for name in table["method"]]
+    write_csv(out / PERMUTATIONS, table)
+    return table
+
+
+def task_digest(keys: Any) -> str:
+    """Return a word for the tasks of a method: what was tested is told from a later evaluation."""
+    return digest(*sorted(map(str, keys)), length=16) if len(keys) else ""
+
+
+def show_permutations(table: pd.DataFrame) -> None:
+    """Show the tests against permuted labels."""
+    from cignn.evaluation.tables import as_mean_std
+
+    shown = table[table["metric"] != "balanced_accuracy"]
+    pairs = zip(shown["permuted_mean"], shown["permuted_std"], strict=True)
+    columns = {
+        "method": shown["method"],
+        "score": shown["metric"].map({"roc_auc": "ROC-AUC"}).fillna(shown["metric"]),
+        "mean": shown["value"],
+        "permuted labels": [as_mean_std(*pair) for pair in pairs],
+        "p": shown["p_value"],
+    }
+    n = int(table["n_permutations"].max())
+    title = f"{n} permutation{'s' if n != 1 else ''} of the labels, trained again"
+    show_table(type(table)(columns), title, right=["permuted labels"])
