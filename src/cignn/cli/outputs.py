@@ -117,6 +117,38 @@ def task_digest(keys: Any) -> str:
     return digest(*sorted(map(str, keys)), length=16) if len(keys) else ""
 
 
+def read_permutations(folder: Path, rows: pd.DataFrame) -> pd.DataFrame | None:
+    """Read the tests of an evaluation; those of tasks that are not its own, or of an older one, are not."""
+    table = _read(folder / PERMUTATIONS)
+    if table is None or "tasks" not in table:
+        return None
+    keys = rows.groupby("method")["key"].unique()
+    own = {str(name): task_digest(some) for name, some in keys.items()}
+    named = table["method"].isin(list(own))
+    right = table["tasks"] == table["method"].map(own)
+    table = table[~named | right].drop(columns="tasks").reset_index(drop=True)
+    return table if set(table["method"]) & set(own) else None
+
+
+def read_trivial(folder: Path, rows: pd.DataFrame) -> pd.DataFrame | None:
+    """Read the scores of methods that need no connection, where they are of the same splits."""
+    table = _read(folder / TRIVIAL)
+    if table is None:
+        return None
+    names = ["data", "protocol", "split", "seed"]
+    here, there = ({tuple(map(str, row)) for row in one[names].to_numpy()} for one in (table, rows))
+    return table.assign(explainer="") if here >= there else None
+
+
+def _read(file: Path) -> pd.DataFrame | None:
+    import pandas as pd
+
+    try:
+        return pd.read_csv(file, dtype={"split": str}) if file.is_file() else None
+    except (ValueError, OSError):  # half a file of somebody else
+        return None
+
+
 def show_permutations(table: pd.DataFrame) -> None:
     """Show the tests against permuted labels."""
     from cignn.evaluation.tables import as_mean_std

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -20,6 +19,7 @@ from cignn.cli.models import (
     with_correlations,
     with_names,
 )
+from cignn.cli.outputs import read_permutations, read_trivial
 from cignn.cli.reading import (
     as_graphs,
     check_file,
@@ -132,6 +132,7 @@ def report(
     from cignn import Cohort, load_model
     from cignn.evaluation.splits import labels_of
     from cignn.report import report_of, write_report
+    from cignn.report.inputs import steps_of
 
     results, model = (run, model) if is_results else (results, run)
     settings = read_settings(run)
@@ -169,10 +170,12 @@ def report(
             title=title or f"Connections behind the decisions: {place}",
             group=explained_group,
             reproducibility=_agreements(group, graphs),
+            steps=steps_of(fitted),
+            permutations=evaluated.permutations,
+            trivial=evaluated.trivial,
             random_state=seed,
             verbose=int(not as_json),
         )
-        content = replace(content, facts={**_steps(fitted), **content.facts})
         with working("writing", not as_json):
             write_report(out, content)
     except KeyboardInterrupt:
@@ -243,12 +246,6 @@ def _agreements(folder: Path | None, graphs: GraphSet) -> list[Reproducibility]:
         for by, file in files.items()
         if file.is_file()
     ]
-
-
-def _steps(fitted: Any) -> dict[str, str]:
-    """What comes before the classifier of a cohort's model, with the settings that are not the default."""
-    steps = getattr(fitted, "steps", ())
-    return {name: " ".join(repr(step).split()) for name, step in steps[:-1]}
 
 
 def _kept(out: Path, model: Path) -> str:
@@ -350,6 +347,8 @@ class _Evaluated(NamedTuple):
     scores: pd.DataFrame | None = None
     predictions: pd.DataFrame | None = None
     missing: Sequence[MissingTask] = ()
+    permutations: pd.DataFrame | None = None
+    trivial: pd.DataFrame | None = None
 
     def of_method(self, name: str | None) -> pd.DataFrame | None:
         """Return the predictions of one method; None where there are none."""
@@ -382,7 +381,8 @@ def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
         raise ValueError(f"{line}; evaluate again what to show, which repeats nothing.") from None
     if positive is not None:
         rows = rescored(rows, predictions, positive)
-    return _Evaluated(rows.reset_index(drop=True), predictions.reset_index(drop=True), missing)
+    beside = (read_permutations(results, rows), read_trivial(results, rows))
+    return _Evaluated(rows.reset_index(drop=True), predictions.reset_index(drop=True), missing, *beside)
 
 
 def _positive(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,23 +10,28 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from cignn import __version__
 from cignn._progress import working
-from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.exclusions import exclusion_lines
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
-from cignn.evaluation.carriers import subject_score_table, subject_scores
 from cignn.evaluation.classification import positive_class
 from cignn.evaluation.probes import Audit
-from cignn.evaluation.removal import Removal, removal
+from cignn.evaluation.removal import Removal
 from cignn.evaluation.reproducibility import Reproducibility
 from cignn.evaluation.tasks import MissingTask
 from cignn.explanations import Explanations, GroupExplanation
 from cignn.graphs import GraphSet
-
-STEPS = tuple(k * 10**power for power in range(4) for k in (1, 2, 5))  # numbers of edges removed
+from cignn.report.inputs import (
+    as_graphs,
+    carriers,
+    colours,
+    explained,
+    facts,
+    member_probabilities,
+    steps_of,
+    without_edges,
+)
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,12 @@ class ReportData:
     carriers : DataFrame, default=None
         How well known connections are found in those who carry them and in others, from
         `subject_score_table`.
+    steps : sequence of transformers, default=()
+        What comes before the classifier: connectivity, harmonisation, graphs.
+    permutations : DataFrame, default=None
+        Tests against permuted labels, from `permutation_table`.
+    trivial : DataFrame, default=None
+        Rows like those of ``results`` of methods that need no connection.
 
     Examples
     --------
@@ -119,6 +129,9 @@ class ReportData:
     group: GroupExplanation | None = None
     reproducibility: Sequence[Reproducibility] = ()
     carriers: pd.DataFrame | None = None
+    steps: Sequence[Any] = ()
+    permutations: pd.DataFrame | None = None
+    trivial: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         g, k = len(self.explanations), len(self.classes)
@@ -248,6 +261,9 @@ def report_of(
     title: str | None = None,
     group: GroupExplanation | None = None,
     reproducibility: Sequence[Reproducibility] = (),
+    steps: Sequence[Any] = (),
+    permutations: pd.DataFrame | None = None,
+    trivial: pd.DataFrame | None = None,
     random_state: int = 0,
     verbose: int = 0,
 ) -> ReportData:
@@ -286,6 +302,12 @@ def report_of(
         Explanation of the group with its uncertainty, from `explain_group`.
     reproducibility : sequence of Reproducibility, default=()
         How well maps of disjoint subjects agree, from `reproducibility`.
+    steps : sequence of transformers, default=()
+        What comes before the classifier, by default the steps of the model.
+    permutations : DataFrame, default=None
+        Tests against permuted labels, from `permutation_table`.
+    trivial : DataFrame, default=None
+        Rows like those of ``results`` of methods that need no connection.
     random_state : int, default=0
         Seed of the random edges that are removed.
     verbose : int, default=0
@@ -312,7 +334,7 @@ def report_of(
         if held_out is None and isinstance(model, CohortClassifier):
             held_out = ~model.trained_on(graphs)
     given = graphs
-    classifier, graphs = _as_graphs(model, graphs)
+    classifier, graphs = as_graphs(model, graphs)
     if cohort is not None and len(cohort) != len(graphs):
         raise ValueError(
             f"the cohort has {len(cohort)} scans and there are {len(graphs)} graphs; pass the same."
@@ -320,18 +342,19 @@ def report_of(
     if not len(graphs):
         raise ValueError("a report needs at least one graph to explain, got none.")
     if explanations is None:
-        explanations = _explained(classifier, graphs)
+        explanations = explained(classifier, graphs)
         if isinstance(model, CohortClassifier) and isinstance(given, Cohort):
             explanations = explanations.with_connectivity(model.shown_connectivity(given))
     probabilities = np.asarray(classifier.predict_proba(graphs))
     with working("removing edges", bool(verbose)):
-        removed = _without_edges(classifier, explanations, probabilities, random_state)
+        removed = without_edges(classifier, explanations, probabilities, random_state)
     if held_out is None and isinstance(classifier, GraphClassifier):
         held_out = ~classifier.trained_on(graphs)
     digest = getattr(classifier, "training_digest_", None)
     same = digest is not None and digest == graphs.digest()
     all_seen = same if held_out is None else not np.any(held_out)
     more = {} if title is None else {"title": title}
+    steps = tuple(steps) or steps_of(model)
     return ReportData(
         explanations,
         np.asarray(classifier.classes_),
@@ -348,103 +371,14 @@ def report_of(
         demographics=None if cohort is None else cohort.summary(dict(class_names or {})),
         exclusions=() if cohort is None else tuple(exclusion_lines(cohort.exclusions)),
         class_names=dict(class_names or {}),
-        colours=_colours(cohort),
+        colours=colours(cohort),
         settings=dict(getattr(classifier, "settings_", {})),
-        facts=_facts(classifier, digest),
+        facts=facts(classifier, digest, steps),
         group=group,
         reproducibility=reproducibility,
-        carriers=_carriers(explanations, cohort, held_out),
+        carriers=carriers(explanations, cohort, held_out),
+        steps=steps,
+        permutations=permutations,
+        trivial=trivial,
         **more,
     )
-
-
-def _explained(classifier: GraphClassifier, graphs: GraphSet) -> Explanations:
-    if not hasattr(classifier, "explain"):
-        advice = 'use a neural one, such as make_estimator("ci-gnn")'
-        if hasattr(classifier, "network_"):
-            explained = 'make_explainer("gnn-explainer").fit(classifier, graphs).explain(graphs)'
-            advice = f"pass explanations={explained}"
-        raise ValueError(f"{type(classifier).__name__} does not explain its decisions; {advice}.")
-    return classifier.explain(graphs)
-
-
-def member_probabilities(classifier: GraphClassifier, graphs: GraphSet) -> np.ndarray | None:
-    """(m, g, k) probabilities by each member of an ensemble; None without one."""
-    network = getattr(classifier, "network_", None)
-    members = [] if network is None else network.networks()
-    if len(members) < 2:
-        return None
-    said = []
-    for member in members:
-        alone = copy.copy(classifier)
-        alone.network_ = member
-        said.append(alone.predict_proba(graphs))
-    return np.stack(said)
-
-
-def _without_edges(
-    classifier: GraphClassifier, explanations: Explanations, probabilities: np.ndarray, seed: int
-) -> Removal:
-    """Probabilities without 1, 2, 5, 10 and so on of the edges that matter most, up to half of all."""
-    most = max(1, explanations.graphs.n_edges.max(initial=0) // 2)
-    steps = [0, *(count for count in STEPS if count <= most)]
-    given: dict[str, Any] = {"probabilities": probabilities, "random_state": seed}
-    return removal(classifier, explanations, steps, n_random=1, **given)
-
-
-# ----------------------------------------------------------------------- helpers
-
-
-def _carriers(
-    explanations: Explanations, cohort: Cohort | None, held_out: np.ndarray | None
-) -> pd.DataFrame | None:
-    """Scores of known connections by role, of the subjects not trained on where carriers are among them."""
-    if cohort is None or cohort.carries is None or cohort.y is None or not explanations.graphs.aligned:
-        return None
-    carrying = (cohort.carries != 0).any(1)
-    chosen = np.ones(len(cohort), bool) if held_out is None else np.asarray(held_out, bool)
-    chosen = chosen if (chosen & carrying).any() else np.ones(len(cohort), bool)
-    if not carrying.any() or len(np.unique(cohort.y[carrying])) > 1:
-        return None
-    return subject_score_table(subject_scores(explanations[chosen], cohort[chosen]))
-
-
-def _as_graphs(
-    model: GraphClassifier | CohortClassifier | Pipeline, data: GraphSet | Cohort
-) -> tuple[GraphClassifier, GraphSet]:
-    """The classifier at the end of a model, and the data as it sees them."""
-    if isinstance(model, CohortClassifier):
-        return model.classifier_, model.to_graphs(data) if isinstance(data, Cohort) else data
-    if isinstance(model, Pipeline):
-        steps, model = model[:-1], model[-1]
-        if not isinstance(data, GraphSet):
-            data = steps.transform(data)
-    if isinstance(data, Cohort):
-        from cignn.connectome import make_connectome_pipeline
-
-        data = make_connectome_pipeline().fit_transform(data)
-    if not isinstance(data, GraphSet):
-        raise TypeError(f"a report is made of a GraphSet or a Cohort, got {type(data).__name__}.")
-    return model, data
-
-
-def _colours(cohort: Cohort | None) -> str | dict[str, str]:
-    """The figures' own colours, unless the atlas has others than the paper's."""
-    given = {} if cohort is None or cohort.atlas is None else dict(cohort.atlas.colours)
-    return given if any(SYSTEMS.get(name) != colour for name, colour in given.items()) else "safe"
-
-
-def _facts(classifier: GraphClassifier, digest: str | None) -> dict[str, object]:
-    import platform
-
-    import sklearn
-    import torch
-
-    facts = {"model": type(classifier).__name__}
-    if digest is not None:
-        facts["fingerprint of the training data"] = digest
-    if getattr(classifier, "best_epoch_", None) is not None:
-        chosen = np.atleast_1d(classifier.best_epoch_)  # one per member of an ensemble
-        facts["epoch chosen on validation data"] = ", ".join(map(str, chosen))
-    versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
-    return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}
