@@ -955,7 +955,9 @@ def test_a_score_is_no_class() -> None:
     for score in (np.arange(92) % 23, (np.arange(92) % 23).astype(float), (np.arange(92) % 23).astype(str)):
         with pytest.raises(ValueError, match=r"23 different numbers from 0 to 22 with 4 members.*a score"):
             check_cohort(cohort.with_y(score))
-        with pytest.raises(ValueError, match="a score, not classes; make classes of it"):
+        with pytest.raises(
+            ValueError, match="a score, not classes; predict it as a score with target, or make classes"
+        ):
             class_codes(score)  # what every classifier asks before it is trained
     for classes in (
         [f"c{i % 23}" for i in range(92)],  # words

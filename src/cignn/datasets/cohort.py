@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,44 +16,12 @@ from cignn.datasets.atlas import Atlas, numbered, places_of
 from cignn.datasets.exclusions import as_exclusions, exclusion_lines, joined
 from cignn.datasets.labels import as_sites
 from cignn.datasets.reading import as_table
+from cignn.datasets.scores import is_score, scores_of, without_score
 from cignn.datasets.series import SeriesStack, as_matrices
+from cignn.datasets.subject import Subject
 from cignn.datasets.truth import as_carries, as_sets, as_truth
 
 logger = logging.getLogger(__name__)
-
-
-class Subject(NamedTuple):
-    """One subject of a cohort: what ``cohort[i]`` gives for an integer i.
-
-    Parameters
-    ----------
-    subject : str
-        The subject's id.
-    series : ndarray of shape (t, R) or None
-        ROI series, float32; None in a cohort of matrices.
-    matrix : ndarray of shape (R, R) or None
-        Connectivity, float32; None in a cohort of series.
-    y : object
-        The label, or None.
-    site : object
-        Where the subject was scanned, or None.
-    covariates : dict
-        Value of each covariate.
-
-    Examples
-    --------
-    >>> from cignn.datasets import make_cohort
-    >>> one = make_cohort(12, random_state=0)[3]
-    >>> one.subject, one.series.shape[1]
-    ('sub-0004', 116)
-    """
-
-    subject: str
-    series: np.ndarray | None
-    matrix: np.ndarray | None
-    y: Any
-    site: Any
-    covariates: dict[str, Any]
 
 
 class Cohort:
@@ -71,7 +39,7 @@ class Cohort:
     matrices : array-like of shape (n, R, R), default=None
         Connectivity matrices. Values on the diagonal that are not finite become 0.
     y : array-like of shape (n,), default=None
-        Class labels, numbers or strings.
+        Class labels, numbers or strings; or scores to predict, see `with_target`.
     sites : array-like of shape (n,), default=None
         Where each subject was scanned. None or NaN among them becomes "n/a".
     subjects : array-like of shape (n,), default=None
@@ -271,7 +239,9 @@ class Cohort:
         elif len(self):
             spread = "–".join(str(t) for t in sorted({self.lengths.min(), self.lengths.max()}))
             parts.append(f"series of {spread} time points{' on disk' if self.mapped else ''}")
-        if self.y is not None:
+        if self.y is not None and is_score(self.y):
+            parts.append(f"scores from {np.nanmin(self.y):g} to {np.nanmax(self.y):g}")
+        elif self.y is not None:
             counts = pd.Series(self.y).value_counts(sort=False).sort_index()
             parts.append("labels " + ", ".join(f"{label}: {count}" for label, count in counts.items()))
         if self.sites is not None:
@@ -334,6 +304,34 @@ class Cohort:
             A new cohort that shares its data with this one.
         """
         return self._with(y=y)
+
+    def with_target(self, target: str, *, missing: str = "raise") -> Cohort:
+        """Return the subjects with a covariate as the score to predict, such as age or a symptom score.
+
+        Parameters
+        ----------
+        target : str
+            Name of the covariate, in these or other capitals.
+        missing : {"raise", "drop_subject"}, default="raise"
+            What to do about subjects without a score.
+
+        Returns
+        -------
+        Cohort
+            A new cohort whose ``y`` are the scores, as floats; labels become the covariate "label".
+
+        Examples
+        --------
+        >>> from cignn.datasets import make_cohort
+        >>> make_cohort(20, n_rois=10, n_edges=4, data="matrices", random_state=0).with_target("age")
+        Cohort(20 subjects, 10 ROIs, matrices, scores from 18.4 to 57.6, 3 sites)
+        """
+        name, scores = scores_of(self.covariates, target, self.subjects)
+        told = self.covariates.drop(columns=name)
+        if self.y is not None and "label" not in told:
+            told = told.assign(label=self.y)
+        gone, scored = without_score(self.subjects, name, scores, missing)
+        return self._with(y=scores, covariates=told)._noting(gone)[scored]
 
     def with_atlas(self, atlas: Atlas) -> Cohort:
         """Return the same subjects with the names, coordinates and systems of an atlas.

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cignn._array_files import named, regular
+from cignn._array_folders import array_names
 from cignn._checks import DataError, Option, choice, name_some, shown, whole
 from cignn._progress import track
 from cignn.datasets import participants as people
@@ -46,12 +47,17 @@ from cignn.datasets.scans import all_scans, from_scans, holds_scans
 from cignn.datasets.series import SeriesStack, are_matrices, looks_turned
 
 FOLDERS = ("series", "matrices")
+FORWARDED = (  # what says how a cohort is read, whatever is predicted
+    *("data", "participants", "atlas", "n_rois", "transpose", "variable", "rois", "files", "runs"),
+    *("dlabel", "extract", "entities", "n_jobs", "verbose"),
+)
 
 
 def load_cohort(
     path: str | Path,
     *,
     label: str | None = "label",
+    target: str | None = None,
     data: str | None = None,
     participants: str | Path | pd.DataFrame | None = None,
     atlas: Atlas | None = None,
@@ -97,6 +103,10 @@ def load_cohort(
         The folder or file.
     label : str or None, default="label"
         Column (array of the .npz) with the labels; None for a cohort without labels.
+    target : str, default=None
+        Column with a score to predict, such as "age", instead of labels: ``y`` are then numbers. The column
+        of the labels, where there is one, becomes a covariate. Subjects without a score are named in an
+        error; ``missing_labels="drop_subject"`` leaves them out.
     data : {"series", "matrices"}, default=None
         Which of the two to read if the folder has both.
     participants : str, Path or DataFrame, default=None
@@ -172,6 +182,10 @@ def load_cohort(
     """
     rules = checks_from(checks)
     path = named(path)
+    if target is not None:
+        given = {name: value for name, value in locals().items() if name in FORWARDED}
+        cohort = load_cohort(path, label=_label_beside(path, label), **given, **checks)
+        return cohort.with_target(target, missing=rules.missing_labels)
     if data not in (None, *FOLDERS):
         raise ValueError(f"data must be series or matrices, got {data!r}.")
     if n_rois is not None:
@@ -208,6 +222,12 @@ def load_cohort(
     if cohort.series is not None:
         _check_series(cohort, path, told=transpose or n_rois is not None or atlas is not None)
     return checked(cohort, rules, path)
+
+
+def _label_beside(path: Path, label: str | None) -> str | None:
+    """The array of labels that stays beside a score; in a table it is one of the covariates anyway."""
+    arrays = array_names(path) if holds_arrays(path) or path.suffix == ".npz" else []
+    return label if label in arrays else None
 
 
 def _from_arrays(path: Path, label: str | None, wanted: str | None, n_rois: int | None, turn: bool) -> Cohort:

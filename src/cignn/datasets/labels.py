@@ -9,15 +9,16 @@ import pandas as pd
 
 from cignn._checks import DataError, Option, name_some
 from cignn.datasets.reading import MISSING, NO_VALUES
+from cignn.datasets.scores import is_score
 
 ANOTHER_LABEL = Option("label", advice="choose another column with {}")
+AS_SCORE = Option("target", advice="predict it as a score with {}")
 _EXACT = 2**53  # whole numbers below this survive a float
 # names of control groups in lower case, without spaces and signs
 CONTROLS = {
     *("control", "controls", "healthycontrol", "healthycontrols", "healthy", "normal", "normalcontrol"),
     *("hc", "hcs", "nc", "cn", "con", "ctrl", "ctl", "td", "tc", "tdc", "typicallydeveloping", "typical"),
 }
-MOST_CLASSES, FEWEST_MEMBERS = 12, 10  # see `refuse_scores`
 
 
 def without_label(y: Any) -> np.ndarray:
@@ -75,26 +76,24 @@ def refuse_numbers(labels: Any) -> None:
     broken = [label for label in known if isinstance(label, (float, np.floating)) and not label.is_integer()]
     if broken:
         problem = f"labels must be classes, got the numbers {name_some(f'{label:g}' for label in broken)}"
-        raise DataError(problem, values=broken, options=[ANOTHER_LABEL])
+        raise DataError(problem, values=broken, options=[ANOTHER_LABEL, AS_SCORE])
 
 
 def refuse_scores(labels: Any) -> None:
-    """Refuse numbers that are a score rather than classes: many values, few subjects with each.
+    """Refuse numbers that are a score rather than classes, see `is_score`.
 
-    A symptom score as label makes a classifier of dozens of classes that nobody could learn. More than 12
-    classes are numbers of a scale and not of diagnoses; with fewer than 10 members in the middle class a fold
-    of five has one or two of each to test. Graph sets of many classes have dozens of graphs in each, and
-    words are classes whatever their number.
+    A symptom score as label makes a classifier of dozens of classes that nobody could learn.
     """
     values = pd.Series(labels).dropna()
     counts = pd.to_numeric(values, errors="coerce").value_counts()
-    if counts.sum() < len(values) or len(counts) <= MOST_CLASSES or counts.median() >= FEWEST_MEMBERS:
+    if counts.sum() < len(values) or not is_score(counts.index.repeat(counts)):
         return
     low, high = counts.index.min(), counts.index.max()
     raise DataError(
         f"the labels are {len(counts)} different numbers from {low:g} to {high:g} with {counts.median():g} "
         "members each in the middle: a score, not classes",
         values=counts.index,
+        options=[AS_SCORE],
         remedy="make classes of it (below and above a cut-off), or take another column; numbers that are "
         "names of classes can be given as words (c12)",
     )

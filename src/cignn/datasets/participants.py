@@ -17,6 +17,7 @@ from cignn.datasets.cohort_checks import Checks, remedies
 from cignn.datasets.exclusions import excluded, joined
 from cignn.datasets.labels import clean_labels
 from cignn.datasets.reading import MISSING, NO_VALUES, check_finite_column, no_column, read_table, repeated
+from cignn.datasets.scores import is_score
 
 if TYPE_CHECKING:
     from cignn.datasets.cohort import Cohort
@@ -60,6 +61,11 @@ def known_column(frame: pd.DataFrame, name: str) -> str | None:
     by_name = {letters(column): column for column in reversed(frame.columns)}
     aliases = [letters(alias) for alias in COLUMNS.get(name, (name,))]
     return next((by_name[alias] for alias in aliases if alias in by_name), None)
+
+
+def known_name(column: str) -> str | None:
+    """Return the name under which a column is known ("age" for "AGE_AT_SCAN"), or None."""
+    return next((name for name, aliases in COLUMNS.items() if letters(column) in map(letters, aliases)), None)
 
 
 def tidy(column: pd.Series) -> pd.Series:
@@ -364,7 +370,8 @@ def demographic_table(cohort: Cohort, class_names: dict[Any, str]) -> pd.DataFra
 
     A subject with several scans is described once, by its first; the column "scans" counts them.
     """
-    labels = pd.Series(["all"] * len(cohort) if cohort.y is None else cohort.y)
+    nothing = cohort.y is None or is_score(cohort.y)
+    labels = pd.Series(["all"] * len(cohort) if nothing else cohort.y)
     order = sorted(labels.dropna().unique())
     sites = [("all", np.ones(len(cohort), bool))]
     if cohort.sites is not None:

@@ -30,6 +30,7 @@ def plant_edges(
     site_effect: float = 0.0,
     n_site_edges: int = 40,
     confounded: bool | float = False,
+    score: bool = False,
     fisher: bool = False,
     random_state: RandomState = None,
 ) -> Cohort:
@@ -66,6 +67,9 @@ def plant_edges(
     confounded : bool or float, default=False
         Share of the class y = 1 that comes from the first site, where 1 − that share of the class y = 0 comes
         from it. True means 0.8; with False the sites have nothing to do with the label.
+    score : bool, default=False
+        Whether y is a score instead of a class, of mean 50 and standard deviation 10: each planted edge moves
+        by its effect per standard deviation of the score, in everybody.
     fisher : bool, default=False
         Whether the matrices hold Fisher z values already.
     random_state : int, RandomState, Generator or None, default=None
@@ -74,8 +78,8 @@ def plant_edges(
     Returns
     -------
     Cohort
-        The same subjects with new labels (0 and 1), the planted edges in ``edge_truth``, those of each
-        subject in ``edge_sets`` and ``carries`` and those with a site effect in ``site_truth``.
+        The same subjects with new labels (0 and 1, or scores), the planted edges in ``edge_truth``, those of
+        each subject in ``edge_sets`` and ``carries`` and those with a site effect in ``site_truth``.
 
     Examples
     --------
@@ -105,13 +109,16 @@ def plant_edges(
     if len(edges) > n_edges:  # the order of the choice is not random
         edges = rng.permutation(edges)
     effects = rng.choice([-1.0, 1.0], n_planted) * effect
-    ill = y == 1 if affected == 1 else (y == 1) & (ranks_within(y, rng) < affected)
+    ill = (y == 1) | score
+    ill = ill if affected == 1 else ill & (ranks_within(y, rng) < affected)
     carries = draw_carriers(ill, subtypes, either_direction, rng)
+    levels = draw_levels(y, rng) if score else np.ones(len(y))
     sites, offsets = None, np.zeros((len(y), 0))
     if site_effect or confounded is not False:
         sites = assign_sites(y, n_sites, confounded, rng)
         offsets = draw_offsets(n_site_edges, n_sites, site_effect, rng)[sites]
-    plan = Plan(edges, np.concatenate([shifts_of(carries, effects), offsets], 1), carries, n_planted, direct)
+    shifts = levels[:, None] * shifts_of(carries, effects)
+    plan = Plan(edges, np.concatenate([shifts, offsets], 1), carries, n_planted, direct)
     matrices = np.array(cohort.matrices)
     if not fisher and np.abs(matrices[:, edges[:, 0], edges[:, 1]]).max() > 1 + 1e-4:
         raise ValueError("plant_edges expects correlations within [-1, 1]; pass fisher=True for Fisher z.")
@@ -121,7 +128,7 @@ def plant_edges(
     known = plan.truths(changes)
     if sites is not None:
         known["sites"] = site_names(sites)
-    return cohort._with(matrices=matrices, y=y, **known)
+    return cohort._with(matrices=matrices, y=as_score(levels) if score else y, **known)
 
 
 # -------------------------------------------------------------------------- who carries what
@@ -147,6 +154,16 @@ def draw_carriers(
     signs = 1 - 2 * (order // subtypes % 2) if either_direction else 1
     carries[np.flatnonzero(ill), order % subtypes] = signs
     return carries
+
+
+def draw_levels(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(n,) standard normal levels of a score, positive where y is 1."""
+    return np.abs(rng.standard_normal(len(y))) * np.where(y == 1, 1.0, -1.0)
+
+
+def as_score(levels: np.ndarray) -> np.ndarray:
+    """(n,) levels as scores of mean 50 and standard deviation 10, rounded to a tenth."""
+    return np.round(50 + 10 * levels, 1)
 
 
 def shifts_of(carries: np.ndarray, effects: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Simulated cohorts: brain-like correlations in which the edges that make the class are known."""
+"""Simulated cohorts: brain-like correlations in which the edges that make the class or score are known."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.planting import (
     SHRINKAGE,
     Plan,
+    as_score,
     assign_sites,
     check_planting,
     draw_carriers,
+    draw_levels,
     draw_offsets,
     ranks_within,
     shifts_of,
@@ -54,6 +56,7 @@ def make_cohort(
     n_site_edges: int = 40,
     confounded: bool | float = False,
     motion: float = 0.0,
+    score: bool = False,
     data: str = "series",
     lengths: tuple[int, int] = (120, 240),
     random_state: RandomState = None,
@@ -100,6 +103,9 @@ def make_cohort(
     motion : float, default=0.0
         Strength of motion-like artefacts: in moving frames all ROIs jump together, the more so the larger a
         subject's mean framewise displacement; 0 is none, 1 a visible one.
+    score : bool, default=False
+        Whether y is a score instead of a class, of mean 50 and standard deviation 10: each planted edge moves
+        by its effect per standard deviation of the score, and everybody counts as a patient.
     data : {"series", "matrices"}, default="series"
         ROI series, or matrices of their correlations. Planted in matrices, effects are exact; in series they
         pass through a covariance that must stay positive definite, and through sampling.
@@ -132,10 +138,12 @@ def make_cohort(
     edges = _choose_edges(brain, n_planted, n_site_edges, rng)
 
     effects = rng.choice([-1.0, 1.0], n_planted) * effect
-    ill = (y == 1) & (ranks_within(y, rng) < affected)
+    ill = ((y == 1) | score) & (ranks_within(y, rng) < affected)
     carries = draw_carriers(ill, subtypes, either_direction, rng)
+    levels = draw_levels(y, rng) if score else np.ones(n_subjects)
     offsets = draw_offsets(n_site_edges, n_sites, site_effect, rng)[sites]
-    plan = Plan(edges, np.concatenate([shifts_of(carries, effects), offsets], 1), carries, n_planted, direct)
+    shifts = levels[:, None] * shifts_of(carries, effects)
+    plan = Plan(edges, np.concatenate([shifts, offsets], 1), carries, n_planted, direct)
     changes = np.zeros((subtypes, n_rois, n_rois))
 
     table = _covariates(n_subjects, rng)
@@ -150,7 +158,8 @@ def make_cohort(
         if motion:
             series += _jumps(n_frames[i], n_rois, motion * table["mean_fd"][i] / 0.2, rng)
 
-    rest = {"y": y, "sites": site_names(sites), "covariates": table, "atlas": brain.atlas}
+    target = as_score(levels) if score else y
+    rest = {"y": target, "sites": site_names(sites), "covariates": table, "atlas": brain.atlas}
     if data == "series":
         return Cohort(stack, **rest, **plan.truths(changes))
     matrices = np.stack([np.corrcoef(series, rowvar=False) for series in stack]).astype(np.float32)

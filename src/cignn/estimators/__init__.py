@@ -1,4 +1,4 @@
-"""Graph classifiers with scikit-learn's interface."""
+"""Graph classifiers and regressors with scikit-learn's interface."""
 
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.ci_gnn import CIGNNClassifier
@@ -8,28 +8,46 @@ from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.gnn import GNNClassifier
+from cignn.estimators.graph_estimator import GraphEstimator
 from cignn.estimators.graph_vectors import GraphVectors
 from cignn.estimators.kept_epochs import KeptEpochWarning
-from cignn.estimators.registry import ESTIMATORS, Method, load_model, make_estimator, save_model
+from cignn.estimators.predictive_model import ConnectomePredictiveModel
+from cignn.estimators.registry import (
+    CLASSIFIERS,
+    ESTIMATORS,
+    REGRESSORS,
+    Method,
+    load_model,
+    make_estimator,
+    save_model,
+)
+from cignn.estimators.regressor import GraphRegressor
 from cignn.estimators.shallow import ShallowGraphClassifier
+from cignn.estimators.shallow_regressor import ShallowGraphRegressor
 from cignn.estimators.sib import SIBClassifier
 
 __all__ = [
+    "CLASSIFIERS",
     "ESTIMATORS",
     "PRESETS",
+    "REGRESSORS",
     "CIGNNClassifier",
     "CIGNNSettings",
     "CohortClassifier",
+    "ConnectomePredictiveModel",
     "DIRClassifier",
     "ExplainingClassifier",
     "GNNClassifier",
     "GraphClassifier",
+    "GraphEstimator",
+    "GraphRegressor",
     "GraphVectors",
     "KeptEpochWarning",
     "Method",
     "NeuralGraphClassifier",
     "SIBClassifier",
     "ShallowGraphClassifier",
+    "ShallowGraphRegressor",
     "load_model",
     "make_estimator",
     "save_model",

@@ -18,17 +18,9 @@ from torch import nn
 from cignn._arrays import digest
 from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, checkpoint_path, member_path, saved_seed
-from cignn.estimators.classifier import (
-    EvalSet,
-    GraphClassifier,
-    check_features,
-    check_nodes,
-    checked_probabilities,
-    class_codes,
-    labelled,
-    size_of,
-)
+from cignn.estimators.classifier import GraphClassifier, checked_probabilities, class_codes, labelled
 from cignn.estimators.feeds import Data
+from cignn.estimators.graph_estimator import EvalSet, check_features, check_nodes, size_of
 from cignn.estimators.kept_epochs import KeptEpochWarning, told_by_epochs
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.set_statistics import SetStatistics, store_statistics

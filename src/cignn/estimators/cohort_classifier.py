@@ -19,8 +19,9 @@ from cignn.connectome.pipeline import loaded_steps, saved_steps
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.ci_gnn import CIGNNClassifier
-from cignn.estimators.classifier import GraphClassifier, read_fingerprints
+from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.explaining import ExplainingClassifier
+from cignn.estimators.graph_estimator import read_fingerprints
 from cignn.estimators.persistence import (
     PREPARATION,
     REFERENCE,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cignn._arrays import upper_pairs, upper_triangle
 from cignn._checks import choice
-from cignn.estimators.classifier import check_features, check_graphs, check_nodes, size_of
+from cignn.estimators.graph_estimator import check_features, check_graphs, check_nodes, size_of
 from cignn.graphs import GraphBatch, GraphSet
 
 FEATURES = ("connectivity", "statistics")

@@ -48,6 +48,7 @@ LARGEST_CONFIG = 2**28  # bytes
 # types in our pipelines that skops does not trust by default
 TRUSTED = [
     "cignn.estimators.graph_vectors.GraphVectors",
+    "cignn.estimators.predictive_model.ConnectomePredictiveModel",
     "cignn.estimators.sparse_regression.SparseLogisticRegression",
     "sklearn.tree._tree.Tree",
 ]

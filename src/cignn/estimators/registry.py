@@ -17,8 +17,10 @@ from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.gnn import GNNClassifier
+from cignn.estimators.graph_estimator import GraphEstimator
 from cignn.estimators.persistence import PREPARATION, ModelError, first_line, read_folder
 from cignn.estimators.shallow import ShallowGraphClassifier
+from cignn.estimators.shallow_regressor import ShallowGraphRegressor
 from cignn.estimators.sib import SIBClassifier
 
 
@@ -29,7 +31,7 @@ class Method:
     Parameters
     ----------
     estimator : type
-        The class of the classifier.
+        The class of the classifier or regressor.
     settled : dict
         Its parameters that the name says.
 
@@ -40,7 +42,7 @@ class Method:
     {'layer': 'gin'}
     """
 
-    estimator: type[GraphClassifier]
+    estimator: type[GraphEstimator]
     settled: dict[str, Any] = field(default_factory=dict)
 
 
@@ -55,12 +57,21 @@ ESTIMATORS: dict[str, Method] = {
     "sib": Method(SIBClassifier),
     "dir": Method(DIRClassifier),
     "ci-gnn": Method(CIGNNClassifier),
+    "mean": Method(ShallowGraphRegressor, {"model": "mean"}),
+    "ridge": Method(ShallowGraphRegressor, {"model": "ridge"}),
+    "svr": Method(ShallowGraphRegressor, {"model": "svr"}),
+    "rbf-svr": Method(ShallowGraphRegressor, {"model": "rbf-svr"}),
+    "cpm": Method(ShallowGraphRegressor, {"model": "cpm"}),
 }
-"""Classifiers by the names that `make_estimator` takes."""
+"""Classifiers, and regressors of scores, by the names that `make_estimator` takes."""
+CLASSIFIERS = tuple(
+    name for name, method in ESTIMATORS.items() if issubclass(method.estimator, GraphClassifier)
+)
+REGRESSORS = tuple(name for name in ESTIMATORS if name not in CLASSIFIERS)
 
 
-def make_estimator(name: str, **params: Any) -> GraphClassifier:
-    """Make a classifier by its name.
+def make_estimator(name: str, **params: Any) -> GraphEstimator:
+    """Make a classifier or regressor by its name.
 
     Parameters
     ----------
@@ -72,19 +83,21 @@ def make_estimator(name: str, **params: Any) -> GraphClassifier:
 
     Returns
     -------
-    GraphClassifier
+    GraphEstimator
         Not fitted.
 
     Examples
     --------
-    >>> from cignn.estimators import ESTIMATORS, make_estimator
-    >>> list(ESTIMATORS)
-    ['linear-svm', 'rbf-svm', 'random-forest', 'lasso', 'gcn', 'gat', 'gin', 'sib', 'dir', 'ci-gnn']
+    >>> from cignn.estimators import CLASSIFIERS, REGRESSORS, make_estimator
+    >>> CLASSIFIERS
+    ('linear-svm', 'rbf-svm', 'random-forest', 'lasso', 'gcn', 'gat', 'gin', 'sib', 'dir', 'ci-gnn')
+    >>> REGRESSORS
+    ('mean', 'ridge', 'svr', 'rbf-svr', 'cpm')
     >>> make_estimator("lasso", random_state=0)
     ShallowGraphClassifier(model='lasso', random_state=0)
     """
     if name not in ESTIMATORS:
-        raise ValueError(f"there is no classifier {name!r}{nearest(name, ESTIMATORS)}")
+        raise ValueError(f"there is no method {name!r}{nearest(name, ESTIMATORS)}")
     method = ESTIMATORS[name]
     known = parameters_of(method.estimator)
     for param in params:
@@ -97,14 +110,14 @@ def make_estimator(name: str, **params: Any) -> GraphClassifier:
     return method.estimator(**method.settled, **params)
 
 
-def parameters_of(estimator: type[GraphClassifier]) -> list[str]:
+def parameters_of(estimator: type[GraphEstimator]) -> list[str]:
     """Return the names that `make_estimator` takes for a class: its parameters and those of its settings."""
     own = list(inspect.signature(estimator).parameters)
     return [*own, *SETTINGS] if estimator is CIGNNClassifier else own
 
 
 def save_model(
-    model: GraphClassifier | Pipeline, path: str | Path, notes: Mapping[str, str] | None = None
+    model: GraphEstimator | Pipeline, path: str | Path, notes: Mapping[str, str] | None = None
 ) -> None:
     """Write a fitted classifier or pipeline into a folder, which `load_model` reads.
 
@@ -113,7 +126,7 @@ def save_model(
 
     Parameters
     ----------
-    model : GraphClassifier or Pipeline
+    model : GraphEstimator or Pipeline
         A classifier of graphs, or the steps of `make_connectome_pipeline` with one at their end.
     path : str or Path
         The folder; made where it is missing.
@@ -136,7 +149,7 @@ def save_model(
     """
     if isinstance(model, Pipeline) and not isinstance(model, CohortClassifier):
         model = CohortClassifier(model.steps)
-    if not isinstance(model, (GraphClassifier, CohortClassifier)):
+    if not isinstance(model, (GraphEstimator, CohortClassifier)):
         raise TypeError(f"a classifier of graphs or a pipeline can be saved, got {type(model).__name__}.")
     model.save(path, notes)
 
@@ -154,7 +167,7 @@ def load_model(path: str | Path) -> Any:
 
     Returns
     -------
-    GraphClassifier or CohortClassifier
+    GraphEstimator or CohortClassifier
         The fitted model; a `CohortClassifier` where the steps from cohort to graphs were saved with it.
 
     Examples

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 
 from cignn.nn.contributions import integral, quadrature
@@ -80,28 +80,33 @@ class Kernel(NamedTuple):
     factor: float
 
     def contributions(self, x: np.ndarray, codes: np.ndarray) -> Found:
-        """Integrals of the decision value's gradient along the deviations.
-
-        The value f(t x) = Σᵢ αᵢ exp(−γ |t x − sᵢ|²) + b has the gradient 2γ Σᵢ αᵢ kᵢ(t) (sᵢ − t x): on the
-        way only the products x·sᵢ are needed.
-        """
-        vectors, weights = self.model.support_vectors_, self.model.dual_coef_[0]
-        gamma, intercept = self.model._gamma, self.model.intercept_[0]
-        products, lengths = x @ vectors.T, np.square(vectors).sum(1)
-        own = np.square(x).sum(1, keepdims=True)
-
-        def values(t: float) -> np.ndarray:
-            """(g, support vectors) αᵢ kᵢ(t)."""
-            return weights * np.exp(-gamma * (t * t * own - 2 * t * products + lengths))
-
-        towards, away = np.zeros_like(products), np.zeros((len(x), 1))
-        for t, weight in zip(*quadrature(POINTS), strict=True):
-            here = weight * values(t)
-            towards += here
-            away += t * here.sum(1, keepdims=True)
+        """Integrals of the decision value's gradient along the deviations."""
+        found = path_of_kernel(self.model, x)
         signs = self.factor * np.where(codes == 1, 1.0, -1.0)
-        found = 2 * gamma * x * (towards @ vectors - away * x)
-        return Found(signs[:, None] * found, signs * (values(0.0).sum(1) + intercept))
+        return Found(signs[:, None] * found.values, signs * found.base)
+
+
+def path_of_kernel(model: SVC | SVR, x: np.ndarray) -> Found:
+    """Integrals of the gradient of an RBF-SVM's decision value, or an SVR's prediction, along deviations x.
+
+    The value f(t x) = Σᵢ αᵢ exp(−γ |t x − sᵢ|²) + b has the gradient 2γ Σᵢ αᵢ kᵢ(t) (sᵢ − t x): on the way
+    only the products x·sᵢ are needed.
+    """
+    vectors, weights = model.support_vectors_, model.dual_coef_[0]
+    gamma, intercept = model._gamma, model.intercept_[0]
+    products, lengths = x @ vectors.T, np.square(vectors).sum(1)
+    own = np.square(x).sum(1, keepdims=True)
+
+    def values(t: float) -> np.ndarray:
+        """(g, support vectors) αᵢ kᵢ(t)."""
+        return weights * np.exp(-gamma * (t * t * own - 2 * t * products + lengths))
+
+    towards, away = np.zeros_like(products), np.zeros((len(x), 1))
+    for t, weight in zip(*quadrature(POINTS), strict=True):
+        here = weight * values(t)
+        towards += here
+        away += t * here.sum(1, keepdims=True)
+    return Found(2 * gamma * x * (towards @ vectors - away * x), values(0.0).sum(1) + intercept)
 
 
 class Forest(NamedTuple):

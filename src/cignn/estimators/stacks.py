@@ -17,7 +17,7 @@ from cignn.estimators.training_loop import train
 
 if TYPE_CHECKING:
     from cignn.estimators.base import NeuralGraphClassifier, Plan
-    from cignn.estimators.classifier import EvalSet
+    from cignn.estimators.graph_estimator import EvalSet
     from cignn.graphs import GraphSet
 
 # networks at once on several cores, which wait for each other less often the more there is to do, and the

@@ -1,4 +1,4 @@
-"""How good a classifier and its explanations are."""
+"""How good a classifier or regressor and its explanations are."""
 
 from cignn.evaluation.audit import audit
 from cignn.evaluation.carriers import subject_score_table, subject_scores
@@ -33,6 +33,7 @@ from cignn.evaluation.known_edges import (
 )
 from cignn.evaluation.permuted import evaluate_permuted, permutation_table
 from cignn.evaluation.probes import Audit, Finding
+from cignn.evaluation.regression import regression_scores, scores_by_site
 from cignn.evaluation.removal import Removal, removal, reversals, top_edge_masks, univariate_scores
 from cignn.evaluation.reproducibility import Reproducibility, reproducibility
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
@@ -111,11 +112,13 @@ __all__ = [
     "positive_class",
     "precision_at_k",
     "rank_correlation",
+    "regression_scores",
     "removal",
     "removal_curve",
     "reproducibility",
     "reversals",
     "score_table",
+    "scores_by_site",
     "self_consistency",
     "site_table",
     "sparsity",

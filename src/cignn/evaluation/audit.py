@@ -22,6 +22,7 @@ from cignn.datasets.likeness import (
     near_identical_pairs,
     too_many,
 )
+from cignn.datasets.scores import is_score
 from cignn.evaluation.probes import (
     FEWEST,
     Audit,
@@ -88,6 +89,8 @@ def audit(
         raise ValueError("audit needs at least one subject, the cohort has none.")
     if reason := too_many(cohort):
         raise DataError(f"the audit compares all subjects: {reason}, as audit(cohort[:5000]) does")
+    if cohort.y is not None and is_score(cohort.y):
+        cohort = cohort.with_y(None)  # the probes below tell classes
     vectors, constant = connectivity_vectors(cohort)
     pairs = near_identical_pairs(vectors, near_identical)
     findings = [

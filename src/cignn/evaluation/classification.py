@@ -13,7 +13,7 @@ LABEL_METRICS = ("accuracy", "balanced_accuracy", "f1", "mcc", "sensitivity", "s
 PROBABILITY_METRICS = ("roc_auc", "calibration_error")
 METRICS = LABEL_METRICS + PROBABILITY_METRICS
 OF_POSITIVE = ("f1", "sensitivity", "specificity", "calibration_error")  # of two classes, other with another
-ERRORS = ("calibration_error",)  # metrics of which less is better
+ERRORS = ("calibration_error", "mae")  # metrics of which less is better
 BINS = 10  # of equal width, in which probability and frequency are compared
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from joblib import hash as content_hash
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import Cohort
-from cignn.estimators import CIGNNClassifier, GraphClassifier, NeuralGraphClassifier, make_estimator
+from cignn.estimators import CIGNNClassifier, GraphEstimator, NeuralGraphClassifier, make_estimator
 from cignn.explainers import Explainer, make_explainer
 from cignn.graphs import GraphSet
 
@@ -88,7 +88,7 @@ def resolve_data(data: Any) -> dict[str, Any]:
 
 def on_data(estimator: Any, data: Any) -> Any:
     """Put connectivity and graphs before a classifier of graphs when the data are a cohort."""
-    if isinstance(data, Cohort) and isinstance(estimator, GraphClassifier):
+    if isinstance(data, Cohort) and isinstance(estimator, GraphEstimator):
         return make_connectome_pipeline(estimator)
     return estimator
 
@@ -121,9 +121,26 @@ def with_seed(estimator: Any, seed: int) -> Any:
     return estimator.set_params(**dict.fromkeys(names, seed))
 
 
+def predicts_scores(estimator: Any) -> bool:
+    """Whether a method, or the last step of a pipeline, predicts a score rather than classes."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return is_regressor(estimator)
+
+
+def are_regressors(methods: Mapping[str, Any]) -> bool:
+    """Whether the methods predict scores; refuse a mixture of both kinds."""
+    kinds = {predicts_scores(one): name for name, one in methods.items()}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{kinds[True]!r} predicts a score and {kinds[False]!r} classes; evaluate them in two runs."
+        )
+    return True in kinds
+
+
 def uses_validation(model: Any) -> bool:
     """Whether a classifier chooses an epoch on validation data; any other may learn from these too."""
-    if isinstance(model, GraphClassifier):
+    if isinstance(model, GraphEstimator):
         return isinstance(model, NeuralGraphClassifier)
     return "eval_set" in inspect.signature(model.fit).parameters
 

@@ -11,6 +11,7 @@ import pandas as pd
 from cignn._checks import number, whole
 from cignn.estimators.subjects import Subjects
 from cignn.evaluation.classification import (
+    ERRORS,
     LABEL_METRICS,
     METRICS,
     Coded,
@@ -21,24 +22,32 @@ from cignn.evaluation.classification import (
     scores_of_truths,
     weighted_scores,
 )
+from cignn.evaluation.regression import (
+    REGRESSION_METRICS,
+    Scored,
+    number_scores,
+    regression_scores_of_truths,
+    weighted_regression_scores,
+)
 from cignn.evaluation.tables import NAMES, SETTINGS, refuse_repeats
 
 # resampling inflates the calibration error, which is a sum of distances: its intervals would miss it
 RESAMPLED = tuple(metric for metric in METRICS if metric != "calibration_error")
+EVERY = (*RESAMPLED, *REGRESSION_METRICS)
 CHUNK = 500  # resamples at a time: bounds the memory
 
 
 class Part(NamedTuple):
     """Predictions of one task."""
 
-    coded: Coded
+    coded: Coded | Scored
     subject: np.ndarray  # (n,) numbers
     scan: np.ndarray  # (n,) numbers; without positions a subject is one scan
 
 
 def bootstrap_intervals(
     predictions: pd.DataFrame,
-    metrics: Sequence[str] = RESAMPLED,
+    metrics: Sequence[str] | None = None,
     *,
     level: float = 0.95,
     n_resamples: int = 2000,
@@ -54,8 +63,8 @@ def bootstrap_intervals(
     ----------
     predictions : DataFrame
         Rows of `Store.predictions`.
-    metrics : sequence of str, default=("accuracy", ..., "roc_auc")
-        The scores, by default all but "calibration_error".
+    metrics : sequence of str or None, default=None
+        The scores, by default all that the predictions allow but "calibration_error".
     level : float, default=0.95
         Level of the intervals.
     n_resamples : int, default=2000
@@ -81,11 +90,11 @@ def bootstrap_intervals(
     [[1.0, 1.0, 1.0]]
     """
     number("level", level, 0, 1)
-    metrics = _known_metrics(metrics, RESAMPLED)
+    metrics = _known_metrics(metrics or EVERY, EVERY)
     rows = []
     for names, parts, n_subjects in _groups(predictions, positive):
         rng = np.random.default_rng(random_state)
-        there = [m for m in metrics if m in LABEL_METRICS or parts[0].coded.probabilities is not None]
+        there = [m for m in metrics if m in _allowed(parts)]
         drawn: dict[str, list[np.ndarray]] = {m: [] for m in there}
         for size in _chunks(n_resamples):
             counts = rng.multinomial(n_subjects, np.full(n_subjects, 1 / n_subjects), size).astype(float)
@@ -105,7 +114,7 @@ def bootstrap_intervals(
 
 def permutation_test(
     predictions: pd.DataFrame,
-    metric: str = "accuracy",
+    metric: str = "auto",
     *,
     n_permutations: int = 2000,
     random_state: int = 0,
@@ -122,8 +131,8 @@ def permutation_test(
     ----------
     predictions : DataFrame
         Rows of `Store.predictions`.
-    metric : str, default="accuracy"
-        The score.
+    metric : str, default="auto"
+        The score; "auto" is "accuracy", and of predicted scores "r2".
     n_permutations : int, default=2000
         Number of permutations.
     random_state : int, default=0
@@ -147,11 +156,16 @@ def permutation_test(
     >>> table["value"].item(), table["p_value"].item() < 0.1
     (1.0, True)
     """
-    _known_metrics([metric], RESAMPLED)
-    rows = []
+    _known_metrics([metric], ("auto", *EVERY))
+    asked, rows = metric, []
     for names, parts, n_subjects in _groups(predictions, positive):
-        if metric not in LABEL_METRICS and parts[0].coded.probabilities is None:
-            raise ValueError(f"{metric} needs probabilities, {names[0]!r} gives none.")
+        usual = "r2" if isinstance(parts[0].coded, Scored) else "accuracy"
+        metric = usual if asked == "auto" else asked
+        if metric not in _allowed(parts):
+            needs = (
+                "probabilities" if metric in RESAMPLED and usual == "accuracy" else "another kind of labels"
+            )
+            raise ValueError(f"{metric} needs {needs}, {names[0]!r} gives none.")
         rng = np.random.default_rng(random_state)
         owner, truth, several = _scans(parts)
         label = np.zeros(n_subjects, int)
@@ -170,11 +184,12 @@ def permutation_test(
             for subject in several:
                 own = np.flatnonzero(owner == subject)
                 labels[:, own] = rng.permuted(np.tile(truth[own], (size, 1)), axis=1)
-            scores = [scores_of_truths(part.coded, labels[:, part.scan])[metric] for part in parts]
+            scores = [_of_truths(part.coded, labels[:, part.scan])[metric] for part in parts]
             null.append(_nanmean(np.stack(scores)))
         value = float(mean_scores(parts, np.ones((1, n_subjects)))[metric][0])
         chance = np.concatenate(null)
-        p_value = permutation_p_value(value, chance)
+        sign = -1 if metric in ERRORS else 1
+        p_value = permutation_p_value(sign * value, sign * chance)
         rows.append((*names, metric, value, float(_nanmean(chance)), p_value, _counted(parts)))
     columns = [*_names(predictions), "metric", "value", "chance", "p_value", "positive"]
     return pd.DataFrame(rows, columns=columns)
@@ -246,7 +261,36 @@ def _names(predictions: pd.DataFrame) -> list[str]:
 def _counted(parts: list[Part]) -> Any:
     """The class, of two, that scores are of."""
     labels = parts[0].coded.labels.tolist()
-    return labels[1] if len(labels) == 2 else None
+    return labels[1] if len(labels) == 2 and isinstance(parts[0].coded, Coded) else None
+
+
+def _allowed(parts: list[Part]) -> tuple[str, ...]:
+    """The metrics that predictions allow."""
+    if isinstance(parts[0].coded, Scored):
+        return REGRESSION_METRICS
+    return LABEL_METRICS if parts[0].coded.probabilities is None else RESAMPLED
+
+
+def _of_truths(coded: Coded | Scored, truths: np.ndarray) -> dict[str, np.ndarray]:
+    """Scores, (b,), of the same predictions for b other truths."""
+    if isinstance(coded, Scored):
+        return regression_scores_of_truths(coded, truths)
+    return scores_of_truths(coded, truths)
+
+
+def _weighted(coded: Coded | Scored, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """Scores, (b,), under b ways of weighting the predictions."""
+    if isinstance(coded, Scored):
+        return weighted_regression_scores(coded, weights)
+    return weighted_scores(coded, weights)
+
+
+def are_scores(predictions: pd.DataFrame) -> bool:
+    """Whether rows of `Store.predictions` are of a regressor: numbers, not whole, without probabilities."""
+    chances = [c for c in predictions if str(c).startswith("p_") and predictions[c].notna().any()]
+    both = pd.concat([predictions["y_true"], predictions["y_pred"]])
+    numbers = pd.to_numeric(both, errors="coerce")
+    return not chances and not numbers.isna().any() and bool((numbers % 1 != 0).any())
 
 
 def _groups(predictions: pd.DataFrame, positive: Any = None) -> Iterator[tuple[tuple, list[Part], int]]:
@@ -262,8 +306,16 @@ def _groups(predictions: pd.DataFrame, positive: Any = None) -> Iterator[tuple[t
         scan = subject
         if "position" in some:
             _, scan = np.unique(some["position"].to_numpy(), return_inverse=True)
-        true, predicted, classes, chances = _arrays(some)
         parts = []
+        if are_scores(some):
+            true, predicted = (some[name].to_numpy(np.float64) for name in ("y_true", "y_pred"))
+            for rows in some.groupby(["split", "seed"], sort=False).indices.values():
+                parts.append(
+                    Part(number_scores(true[rows], predicted[rows], true), subject[rows], scan[rows])
+                )
+            yield names, parts, int(subject.max()) + 1
+            continue
+        true, predicted, classes, chances = _arrays(some)
         for rows in some.groupby(["split", "seed"], sort=False).indices.values():
             given = None if chances is None else chances[rows]
             coded = counted_by(code(true[rows], predicted[rows], classes, given), positive)
@@ -305,7 +357,7 @@ def _arrays(some: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 def mean_scores(parts: list[Part], counts: np.ndarray) -> dict[str, np.ndarray]:
     """Every score, (b,), the mean over tasks, with (b, subjects) weights."""
-    scores = [weighted_scores(part.coded, counts[:, part.subject]) for part in parts]
+    scores = [_weighted(part.coded, counts[:, part.subject]) for part in parts]
     return {metric: _nanmean(np.stack([one[metric] for one in scores])) for metric in scores[0]}
 
 

@@ -21,10 +21,12 @@ from cignn._arrays import digest
 from cignn._checks import jobs, shown, whole
 from cignn._progress import progress_bar
 from cignn.datasets import Cohort
+from cignn.estimators import REGRESSORS
 from cignn.evaluation.audit import audit
 from cignn.evaluation.classification import METRICS, OF_POSITIVE, positive_class
 from cignn.evaluation.methods import (
     Methods,
+    are_regressors,
     on_data,
     plain,
     resolve_data,
@@ -34,6 +36,7 @@ from cignn.evaluation.methods import (
     with_settings,
 )
 from cignn.evaluation.probes import brief
+from cignn.evaluation.regression import REGRESSION_METRICS
 from cignn.evaluation.resampling import rescored
 from cignn.evaluation.splits import Split, check_splits, labels_of
 from cignn.evaluation.splitters import Given, Splitter, make_protocol
@@ -70,7 +73,7 @@ def evaluate(
     *,
     explainers: Methods | None = None,
     search: Mapping[str, Any] | None = None,
-    search_metric: str = "accuracy",
+    search_metric: str = "auto",
     positive: Any = None,
     store: Store | str | Path | None = None,
     n_jobs: int = 1,
@@ -91,7 +94,8 @@ def evaluate(
     methods : str, sequence of str, or mapping
         Names known to `make_estimator`; or a mapping of names to parameters (``{"gin": {"epochs": 50}}`` or,
         with a name of your own, ``{"short": {"method": "gin", "epochs": 50}}``) or to estimators and
-        pipelines. Every ``random_state`` in them is set to the seed.
+        pipelines. All are classifiers, or all are regressors, whose labels are a score. Every
+        ``random_state`` in them is set to the seed.
     data : GraphSet, Cohort, or mapping of names to them
         For a classifier of graphs, a cohort is turned into graphs by `Connectivity` and `ConnectomeGraphs`. A
         pipeline gets the cohort itself.
@@ -105,8 +109,9 @@ def evaluate(
     search : mapping or None, default=None
         For each method a mapping of parameters to values to try, such as ``{"lasso": {"C": [0.1, 1.0]}}``.
         The best are chosen on inner splits of the training and validation parts.
-    search_metric : str, default="accuracy"
-        Metric by which parameters are chosen: the highest is best, for "calibration_error" the lowest.
+    search_metric : str, default="auto"
+        Metric by which parameters are chosen: the highest is best, for "calibration_error" and "mae" the
+        lowest. "auto" is "accuracy", and for regressors "mae".
     positive : object, default=None
         The positive class, of two, for sensitivity, specificity and F1. By default the second in sorted
         order: 1 for 0 and 1, but TD for ASD and TD. After a change, stored predictions are scored again
@@ -211,13 +216,18 @@ def plan(
     seeds: int | Iterable[int],
     explainers: Methods | None = None,
     search: Mapping[str, Any] | None = None,
-    search_metric: str = "accuracy",
+    search_metric: str = "auto",
     positive: Any = None,
 ) -> list[Task]:
     """Return every task of an evaluation, with its key; wrong names and settings are refused here."""
-    if search_metric not in METRICS:
-        raise ValueError(f"search_metric must be one of {', '.join(METRICS)}, got {search_metric!r}.")
     estimators = resolve_methods(methods)
+    scores = are_regressors(estimators)
+    known = REGRESSION_METRICS if scores else METRICS
+    search_metric = ("mae" if scores else "accuracy") if search_metric == "auto" else search_metric
+    if search_metric not in known:
+        raise ValueError(f"search_metric must be one of {', '.join(known)}, got {search_metric!r}.")
+    if scores and positive is not None:
+        raise ValueError("positive is for two classes, the methods predict a score; leave it out.")
     named_explainers = resolve_explainers(explainers)
     grids = resolve_search(search, estimators)
     protocol = _protocol(protocol)
@@ -227,7 +237,14 @@ def plan(
     tasks = []
     for data_name, one in data.items():
         labels, data_digest = labels_of(one), one.digest()
-        counted, usual = positive_class(labels.y, positive), positive_class(labels.y)
+        labels = labels.as_scores() if scores else labels
+        if labels.strata is not None and not scores:
+            raise ValueError(
+                f"the labels of {data_name!r} are a score, and {next(iter(estimators))!r} predicts classes; "
+                f"evaluate regressors: {', '.join(REGRESSORS)}."
+            )
+        classes = () if scores else labels.y
+        counted, usual = positive_class(classes, positive), positive_class(classes)
         splits = {seed: protocol.splits(labels, seed) for seed in _seeds(seeds)}
         check_splits([split for some in splits.values() for split in some], labels)
         for name, estimator in estimators.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 from cignn._arrays import digest
 from cignn._checks import DataError, Option, name_some
 from cignn.datasets.reading import MISSING
+from cignn.datasets.scores import as_scores, is_score, score_strata
 from cignn.estimators.subjects import Subjects
 
 LARGEST = 0.25  # share of the other sites' scans that whole validation sites may take
@@ -73,16 +74,28 @@ class Split(NamedTuple):
 class Labels:
     """What a splitter may know of n scans: labels, names of subjects and, or None, of sites, each (n,).
 
-    parts : (n,) "train", "val" and "test" where the data bring a split of their own, or None.
+    parts : (n,) "train", "val" and "test" where the data bring a split of their own, or None. strata : (n,)
+    of similar scores where the labels are a score, or None.
     """
 
     y: np.ndarray
     subjects: np.ndarray
     sites: np.ndarray | None = None
     parts: np.ndarray | None = None
+    strata: np.ndarray | None = None
+
+    @property
+    def classes(self) -> np.ndarray:
+        """(n,) what splits are stratified by: the labels, or the strata of a score."""
+        return self.y if self.strata is None else self.strata
+
+    def as_scores(self) -> Labels:
+        """The same scans with labels that are a score, whatever numbers they are."""
+        scores = as_scores(self.y, "the labels")
+        return replace(self, y=scores, strata=score_strata(scores))
 
     def __getitem__(self, index: np.ndarray) -> Labels:
-        columns = (self.y, self.subjects, self.sites, self.parts)
+        columns = (self.y, self.subjects, self.sites, self.parts, self.strata)
         return Labels(*(None if column is None else column[index] for column in columns))  # type: ignore[arg-type]
 
 
@@ -107,7 +120,8 @@ def labels_of(data: Any, y: Any = None) -> Labels:
     if found <= set(PARTS):
         groups, parts = None, np.asarray(groups) if {"train", "test"} <= found else None
     sites = getattr(data, "sites", meta.get("site", groups))
-    return Labels(y, subjects, None if sites is None else np.asarray(sites).astype(str), parts)
+    labels = Labels(y, subjects, None if sites is None else np.asarray(sites).astype(str), parts)
+    return labels.as_scores() if is_score(y) else labels
 
 
 def _check_labels(y: np.ndarray, subjects: np.ndarray) -> None:
@@ -124,14 +138,16 @@ class People(NamedTuple):
 
     drawn: Subjects
     classes: np.ndarray
+    scores: bool = False  # whether the classes are strata of a score
 
     @classmethod
     def of(cls, labels: Labels) -> People:
         """Number the subjects and classes of two classes at least."""
-        classes, codes = np.unique(labels.y, return_inverse=True)
-        if len(classes) < 2:
+        classes, codes = np.unique(labels.classes, return_inverse=True)
+        scores = labels.strata is not None
+        if len(classes) < 2 and not scores:
             raise ValueError(f"the data must have at least two classes, got only {classes[:1].tolist()}.")
-        return cls(Subjects.of(pd.factorize(labels.subjects)[0], codes, len(classes)), classes)
+        return cls(Subjects.of(pd.factorize(labels.subjects)[0], codes, len(classes)), classes, scores)
 
     @property
     def everybody(self) -> np.ndarray:
@@ -143,6 +159,9 @@ class People(NamedTuple):
         counts = self.drawn.has.sum(0)
         if counts.min() < least:
             rare = self.classes.tolist()[counts.argmin()]
+            if self.scores:
+                few = f"{wanted.replace('of every class', 'of similar scores')}, there are {counts.min()}"
+                raise DataError(few, options=options, remedy="add subjects")
             raise DataError(
                 f"{wanted}, class {rare!r} has {counts.min()}",
                 values=[rare],
@@ -201,11 +220,13 @@ def validation_by_site(labels: Labels, others: np.ndarray, share: float, seed: i
     assert labels.sites is not None
     inside = labels[others]
     sites = np.asarray(inside.sites)
-    n_classes = len(np.unique(inside.y))
+    n_classes = len(np.unique(inside.classes))
     rng = np.random.default_rng(seed)
 
     def complete(chosen: np.ndarray) -> bool:
-        return len(np.unique(inside.y[chosen])) == n_classes
+        if inside.strata is not None:  # sites differ in their scores: one has them all seldom
+            return bool(chosen.any())
+        return len(np.unique(inside.classes[chosen])) == n_classes
 
     def scans(subjects: np.ndarray) -> np.ndarray:
         return np.isin(inside.subjects, subjects)  # one scanned at several sites goes as a whole

@@ -286,7 +286,7 @@ class LeaveOneSiteOut(Splitter):
             test = np.flatnonzero(labels.sites == site)
             others = np.flatnonzero(~np.isin(labels.subjects, labels.subjects[test]))
             missing = set(np.unique(labels.y).tolist()) - set(labels.y[others].tolist())
-            if missing:
+            if missing and labels.strata is None:
                 raise ValueError(
                     f"without site {site!r} nobody of class {min(missing, key=str)!r} is left to learn from; "
                     "drop the site or merge it with another."
@@ -304,7 +304,7 @@ class LeaveOneSiteOut(Splitter):
             return super()._inner(inside, where, seed)
         rng = np.random.default_rng(_seed(seed, 0, 2))
         group_of = dict(zip(rng.permutation(sites), np.arange(len(sites)) % min(n, len(sites)), strict=True))
-        merged = Labels(inside.y, inside.subjects, np.array([str(group_of[s]) for s in inside.sites]))
+        merged = replace(inside, sites=np.array([str(group_of[s]) for s in inside.sites]), parts=None)
         out = []
         for one in self._draw(merged, seed):
             rest = np.concatenate([one.train, one.validation])

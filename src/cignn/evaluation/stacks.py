@@ -19,7 +19,14 @@ from cignn._arrays import digest
 from cignn.connectome import Connectivity, ConnectomeGraphs
 from cignn.estimators.stacks import Fit, fit_together, stackable
 from cignn.evaluation.classification import ERRORS
-from cignn.evaluation.methods import plain, uses_validation, was_interrupted, with_seed, with_settings
+from cignn.evaluation.methods import (
+    plain,
+    predicts_scores,
+    uses_validation,
+    was_interrupted,
+    with_seed,
+    with_settings,
+)
 from cignn.evaluation.splits import Labels, Split, labels_of
 from cignn.evaluation.tasks import (
     Fitted,
@@ -119,6 +126,8 @@ def run_stack(stack: Stack, data: Any, threads: int = 1) -> Iterator[Outcome]:
     """
     forget_peak_memory()
     labels = labels_of(data)
+    if predicts_scores(stack.tasks[0].estimator):
+        labels = labels.as_scores()
     running = [(task, Outcome(task.key, host=platform.node())) for task in stack.tasks]
     with limited_threads(threads):
         _search(running, data, labels, stack.at_once)

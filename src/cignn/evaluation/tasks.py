@@ -25,7 +25,8 @@ from cignn.evaluation.known_edges import (
     explanation_roc_auc_overall,
     precision_at_k,
 )
-from cignn.evaluation.methods import with_seed
+from cignn.evaluation.methods import predicts_scores, with_seed
+from cignn.evaluation.regression import regression_scores
 from cignn.evaluation.removal import probabilities_of
 from cignn.evaluation.splits import Labels, Split
 from cignn.evaluation.splitters import Splitter
@@ -82,7 +83,7 @@ class Score(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """What a task predicted for each scan of its test part."""
+    """What a task predicted for each scan of its test part; without classes the labels are scores."""
 
     position: np.ndarray  # in the data
     subject: np.ndarray
@@ -171,12 +172,16 @@ def unlabelled_test(fitted: Fitted, data: Any, split: Split) -> Any:
 def predict(fitted: Fitted, graphs: Any, index: np.ndarray, labels: Labels) -> Predictions:
     """Predict the classes of the scans at these positions, with probabilities where the method has any."""
     model = fitted.model
+    known = labels[index]
+    if predicts_scores(model):
+        scores = np.asarray(model.predict(graphs), np.float64)
+        true = np.asarray(known.y, np.float64)
+        return Predictions(index, known.subjects, known.sites, true, scores, None, np.empty(0))
     chances = np.asarray(model.predict_proba(graphs)) if hasattr(model, "predict_proba") else None
     if isinstance(model, GraphClassifier) and chances is not None:
         predicted = model.classes_[chances.argmax(1)]  # as its predict does, without asking twice
     else:
         predicted = model.predict(graphs)
-    known = labels[index]
     return Predictions(
         index, known.subjects, known.sites, known.y, np.asarray(predicted), chances, model.classes_
     )
@@ -184,6 +189,8 @@ def predict(fitted: Fitted, graphs: Any, index: np.ndarray, labels: Labels) -> P
 
 def scores_of(p: Predictions, positive: Any = None) -> dict[str, float]:
     """Score predictions by every metric that they allow."""
+    if not len(p.classes):
+        return regression_scores(p.y_true, p.y_pred)
     return classification_scores(p.y_true, p.y_pred, p.classes, p.probabilities, positive)
 
 

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from cignn._progress import track
 from cignn._random import RandomState, as_random_state, one_thread, torch_seed
 from cignn.estimators.base import NeuralGraphClassifier
-from cignn.estimators.classifier import GraphClassifier, check_graphs
+from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.graph_estimator import check_graphs
 from cignn.estimators.settings import whole, within
 from cignn.estimators.training import evaluation_mode
 from cignn.explanations import Explanations

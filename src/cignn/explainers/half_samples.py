@@ -14,7 +14,8 @@ from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, Deconfound,
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.ci_gnn import CIGNNClassifier
-from cignn.estimators.classifier import GraphClassifier, check_graphs, class_codes, labelled
+from cignn.estimators.classifier import GraphClassifier, class_codes, labelled
+from cignn.estimators.graph_estimator import check_graphs
 from cignn.estimators.graph_vectors import connectivity_vector
 from cignn.estimators.subjects import Subjects
 from cignn.graphs import GraphSet

@@ -56,6 +56,7 @@ class ExplainedGraphs:
         reference: EdgeReference | None = None,
         classes: np.ndarray | None = None,
         pooled_edges: int = 0,
+        unit: str | None = None,
     ) -> None:
         self.graphs = graphs
         self.edge_weights = _of_edges(graphs, edge_weights, "weights")
@@ -85,6 +86,7 @@ class ExplainedGraphs:
             _check_nodes(graphs, "the std of reference", reference.std.shape)
         self.classes = None if classes is None else np.asarray(classes)
         self.pooled_edges = pooled_edges
+        self.unit = unit
 
     def __len__(self) -> int:
         return len(self.edge_weights)
@@ -130,7 +132,7 @@ class ExplainedGraphs:
         """Explanation with the nodes of graph i: edges (e, 2), weights and all else (e,)."""
         names, systems = self.graphs.node_names, self.graphs.node_meta.get("system")
         n_nodes = int(self.graphs.n_nodes[i])
-        return Explanation(edges, weights, n_nodes, names, systems=systems, **told)
+        return Explanation(edges, weights, n_nodes, names, systems=systems, unit=self.unit, **told)
 
     def with_connectivity(self, connectivity: np.ndarray | None) -> Self:
         """Return the same explanations with other connectivity values in tables of edges.
@@ -152,7 +154,10 @@ class ExplainedGraphs:
 
     @property
     def log_odds(self) -> np.ndarray:
-        """Log-odds of the class explained, (g,): the bases and the sums of all contributions."""
+        """Log-odds of the class explained, (g,): the bases and the sums of all contributions.
+
+        Of a regressor, the predicted scores.
+        """
         contributions, base = self._told()
         return base + np.array([values.sum(dtype=np.float64) for values in contributions])
 

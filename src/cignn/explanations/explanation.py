@@ -121,6 +121,8 @@ class Explanation:
         The class explained.
     deviations : ndarray of shape (e,), default=None
         Distance of each edge's value from the mean of the controls, in their standard deviations.
+    unit : str, default=None
+        Name of the score that a regressor predicts, in whose units contributions are; None for log-odds.
 
     Examples
     --------
@@ -151,6 +153,7 @@ class Explanation:
     base: float | None = None
     explained: object = None
     deviations: np.ndarray | None = None
+    unit: str | None = None
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -164,9 +167,14 @@ class Explanation:
 
     @property
     def log_odds(self) -> float:
-        """Log-odds of the class explained: the base and the sum of all contributions."""
+        """Log-odds of the class explained: the base and the sum of all contributions; or the score."""
         total = float(self._contributions().sum(dtype=np.float64))
         return total if self.base is None else float(self.base) + total
+
+    @property
+    def roles(self) -> tuple[str, str]:
+        """Words for positive and negative contributions."""
+        return ("for", "against") if self.unit is None else ("raises", "lowers")
 
     def ranking(self, by: str = "auto", side: str = "both") -> np.ndarray:
         """Return the edges in the order of what they matter.
@@ -274,16 +282,17 @@ class Explanation:
         -------
         DataFrame
             One row per edge: ``source`` and ``target``; ``contribution`` and its ``role`` ("for" or
-            "against"), ``deviation`` and its ``direction`` ("higher" or "lower") where they are known;
-            ``weight``; where they are known, ``connectivity`` with its ``sign`` and the systems of both
-            ends. Where names of nodes repeat, ``source_node`` and ``target_node`` hold their numbers.
+            "against", of a score "raises" or "lowers"), ``deviation`` and its ``direction`` ("higher" or
+            "lower") where they are known; ``weight``; where they are known, ``connectivity`` with its
+            ``sign`` and the systems of both ends. Where names of nodes repeat, ``source_node`` and
+            ``target_node`` hold their numbers.
         """
         order = np.arange(len(self.edges)) if order is None else order
         ends = self.edges[order].T
         names = np.arange(self.n_nodes) if self.node_names is None else np.asarray(self.node_names)
         columns = {"source": names[ends[0]], "target": names[ends[1]]}
         for values, name, (word, up, down) in (
-            (self.edge_contributions, "contribution", ("role", "for", "against")),
+            (self.edge_contributions, "contribution", ("role", *self.roles)),
             (self.deviations, "deviation", ("direction", "higher", "lower")),
         ):
             if values is not None:
@@ -340,8 +349,8 @@ class Explanation:
             given = self.edge_contributions.astype(np.float64)
             for name, values in (
                 ("contribution", given),
-                ("for", given.clip(min=0)),
-                ("against", given.clip(max=0)),
+                (self.roles[0], given.clip(min=0)),
+                (self.roles[1], given.clip(max=0)),
             ):
                 columns[name] = np.bincount(place, values, len(found))
         columns["weight"] = np.bincount(place, self.edge_weights, len(found)) / count

@@ -54,6 +54,9 @@ class Explanations(ExplainedGraphs):
         other.
     pooled_edges : int, default=0
         Number of edges over which the contributions were pooled. 0 for contributions of single edges.
+    unit : str, default=None
+        Name of the score that a regressor predicts. Contributions are then in its units, positive where an
+        edge raises the prediction; base and contributions add up to the predicted score.
 
     Examples
     --------
