@@ -50,6 +50,7 @@ from cignn.cli.reading import (
     write_plan,
 )
 from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
+from cignn.cli.views import View, Views, check_views, fused_methods, share_table, with_views
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,6 +150,8 @@ def evaluate(
     deconfound: opt.Deconfound = None,
     deconfound_on: opt.DeconfoundOn = "all",
     density: opt.Density = None,
+    views: Views = None,
+    view: View = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -177,6 +180,7 @@ def evaluate(
     check_data(data, format, label, assignments(load))
     check_methods(names_in(methods))
     check_kind(connectivity, fisher)
+    fused = check_views(views, view, connectivity)
     from cignn import Cohort
     from cignn.evaluation import Store, make_protocol, positive_class, summary
     from cignn.evaluation.runner import plan, run_tasks
@@ -191,11 +195,19 @@ def evaluate(
     counted = positive_class(labels_of(cohort).y, positive)
     able = explainable(estimators)
     if isinstance(cohort, Cohort):
-        steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        choices = (*steps, deconfound, deconfound_on)
-        estimators = {
-            name: cohort_model(one, cohort, *choices, positive=positive) for name, one in estimators.items()
-        }
+        subjects = cohort
+        rest = (combat, covariates, unseen_sites, missing_covariates, density, deconfound, deconfound_on)
+
+        def model(one: Any, kind: str | None) -> Any:
+            as_z = fisher and kind not in ("tangent", "covariance")
+            return cohort_model(one, subjects, kind, as_z, *rest, positive=positive)
+
+        if fused:
+            by = "site" if protocol == "loso" else "subject"
+            cohort, added = with_views(cohort, view, label, as_json)
+            estimators = fused_methods(estimators, names_in(views), added, connectivity, by, model)
+        else:
+            estimators = {name: model(one, connectivity) for name, one in estimators.items()}
     else:
         refuse_for_graphs(context)
     named = {name_of(data): cohort}
@@ -274,6 +286,9 @@ def _show(
             table.insert(1, "tasks", of_all)
             title = f"unfinished, not to be ranked: mean ± std over the tasks done{positive_words(positive)}"
         show_table(table, title if not number else "the same, by class" + positive_words(positive))
+    shares = share_table(own)
+    if shares is not None:
+        show_table(shares, "share of each view in the fusion: mean over tasks")
     others = results[results["explainer"] != ""]
     if len(others):
         for title, names in EXPLAINED.items():
@@ -289,6 +304,8 @@ def _show(
     if comparison is not None:
         columns = ["first", "second", "difference", "low", "high", "p_holm"]
         rows = comparison[comparison["metric"] == "accuracy"]
+        of_fusion = rows["second"].str.endswith("/stacked")  # of views, what the fusion gains is asked
+        rows = rows[of_fusion] if of_fusion.any() else rows
         show_table(rows[columns], "accuracy: corrected resampled t-tests, 95 % intervals")
 
 

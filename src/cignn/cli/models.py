@@ -96,7 +96,7 @@ def check_kind(connectivity: str | None, fisher: bool) -> None:
 
 def refuse_for_graphs(context: typer.Context) -> None:
     """Options of connectivity make no sense for data that are graphs already."""
-    of_cohorts = ("connectivity", "fisher", "combat", "covariates", "deconfound", "density")
+    of_cohorts = ("connectivity", "fisher", "combat", "covariates", "deconfound", "density", "views", "view")
     for param in context.command.params:
         name = str(param.name)
         if name in of_cohorts and context.params.get(name):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cignn.datasets.molecules import mutagenic_groups
     from cignn.datasets.motif_files import load_ba2motifs, load_spmotif
     from cignn.datasets.motifs import make_ba2motifs, make_spurious_motifs
+    from cignn.datasets.multi_view import MultiViewCohort
     from cignn.datasets.named_atlases import load_atlas
     from cignn.datasets.planting import plant_edges
     from cignn.datasets.rest_meta_mdd import load_rest_meta_mdd
@@ -26,6 +27,7 @@ __all__ = [
     "Atlas",
     "Cohort",
     "DataError",
+    "MultiViewCohort",
     "Subject",
     "aal116",
     "check_cohort",
@@ -49,6 +51,7 @@ _PLACES = {
     "Atlas": "atlas",
     "Cohort": "cohort",
     "DataError": "cohort_checks",
+    "MultiViewCohort": "multi_view",
     "Subject": "cohort",
     "aal116": "atlas",
     "check_cohort": "cohort_checks",

@@ -7,6 +7,7 @@ from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.explaining import ExplainingClassifier
+from cignn.estimators.fused_classifier import FusedClassifier, FusedExplanations
 from cignn.estimators.gnn import GNNClassifier
 from cignn.estimators.graph_estimator import GraphEstimator
 from cignn.estimators.graph_vectors import GraphVectors
@@ -25,6 +26,7 @@ from cignn.estimators.regressor import GraphRegressor
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.shallow_regressor import ShallowGraphRegressor
 from cignn.estimators.sib import SIBClassifier
+from cignn.estimators.table_classifier import TableClassifier
 
 __all__ = [
     "CLASSIFIERS",
@@ -37,6 +39,8 @@ __all__ = [
     "ConnectomePredictiveModel",
     "DIRClassifier",
     "ExplainingClassifier",
+    "FusedClassifier",
+    "FusedExplanations",
     "GNNClassifier",
     "GraphClassifier",
     "GraphEstimator",
@@ -48,6 +52,7 @@ __all__ = [
     "SIBClassifier",
     "ShallowGraphClassifier",
     "ShallowGraphRegressor",
+    "TableClassifier",
     "load_model",
     "make_estimator",
     "save_model",

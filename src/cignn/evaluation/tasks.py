@@ -157,6 +157,8 @@ def score(task: Task, fitted: Fitted, data: Any, labels: Labels, outcome: Outcom
     graphs = unlabelled_test(fitted, data, task.split)
     outcome.predictions = predict(fitted, graphs, task.split.test, labels)
     outcome.scores = [Score("", *pair) for pair in scores_of(outcome.predictions).items()]
+    shares = getattr(fitted.model, "shares_", {})  # of the views of a fusion
+    outcome.scores += [Score("", f"share_{name}", float(share)) for name, share in shares.items()]
     for name, explainer in task.explainers.items():
         try:
             outcome.scores += explain(name, with_seed(explainer, task.seed), fitted, graphs)
