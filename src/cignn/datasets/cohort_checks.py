@@ -25,6 +25,7 @@ from cignn.datasets.labels import (
     without_site,
 )
 from cignn.datasets.likeness import data_of, identical_pairs, near_duplicates
+from cignn.datasets.occasions import occasions_of, scan_names, scans_told_apart
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +128,8 @@ def check_cohort(
         What to do about matrices that differ from their transpose by more than rounding. "symmetrise" takes
         the mean of both triangles, or the one that is not empty.
     duplicates : {"raise", "keep_first", "keep"}, default="raise"
-        What to do about an id that occurs twice, or identical data under two ids.
+        What to do about an id that occurs twice, or identical data under two ids. Scans of one subject that
+        differ in the covariate "session" or "run" are no duplicates.
     near_duplicates : {"raise", "warn", "drop_subject", "keep_first", "keep"}, default="warn"
         What to do about nearly the same scan under two ids: connectivity that correlates above 0.7 after
         what all subjects share is removed, while that of different subjects correlates by about 0. "warn"
@@ -252,16 +254,19 @@ def _findings(
 
 def _duplicates(cohort: Cohort, checks: Checks, finite: np.ndarray) -> list[Finding]:
     """Ids that occur twice, identical data under two ids, and scans that are nearly the same."""
-    ids = pd.Series(cohort.subjects)
-    repeated = ids.duplicated().to_numpy()
+    repeated = ~scans_told_apart(cohort.subjects, cohort.covariates)
     line = f"the same id occurs more than once for {name_some(pd.unique(cohort.subjects[repeated]))}"
     out = [Finding("duplicates", repeated, line, "id of another scan")]
-    pairs = identical_pairs(cohort, finite & ~ids.duplicated(keep=False).to_numpy())
+    unnamed = occasions_of(cohort.subjects, cohort.covariates) == ""
+    unnamed &= pd.Series(cohort.subjects).duplicated(keep=False).to_numpy()
+    pairs = identical_pairs(cohort, finite & ~unnamed)
     again = np.zeros(len(cohort), bool)
     again[[later for _, later in pairs]] = True
-    names = [f"{cohort.subjects[first]} = {cohort.subjects[later]}" for first, later in pairs]
-    details = [f"same data as {cohort.subjects[first]}" for first, _ in sorted(pairs, key=lambda p: p[1])]
-    line = f"identical data under two ids: {name_some(names)}"
+    called = scan_names(cohort.subjects, cohort.covariates)
+    names = [f"{called[first]} = {called[later]}" for first, later in pairs]
+    details = [f"same data as {called[first]}" for first, _ in sorted(pairs, key=lambda p: p[1])]
+    own = all(cohort.subjects[first] == cohort.subjects[later] for first, later in pairs)
+    line = f"identical data {'in two scans' if own else 'under two ids'}: {name_some(names)}"
     out.append(Finding("duplicates", again, line, details, names))
     if checks.near_duplicates != "keep" and finite.all():
         alike = near_duplicates(cohort)

@@ -43,7 +43,7 @@ from cignn.datasets.roi_tables import (
     other_names,
     other_rois,
 )
-from cignn.datasets.scans import all_scans, from_scans, holds_scans
+from cignn.datasets.scans import all_scans, from_scans, holds_scans, told_apart
 from cignn.datasets.series import SeriesStack, are_matrices, looks_turned
 
 FOLDERS = ("series", "matrices")
@@ -391,7 +391,7 @@ def _owned(
 ) -> people.Matched:
     """Match the lines of the table with their files, one each, all scans or all runs."""
     if runs is None:
-        if rules.duplicates == "keep":
+        if rules.duplicates == "keep" or (rules.duplicates == "raise" and told_apart(frame, files, folder)):
             return all_scans(frame, files, folder, source, rules)
         joins = [] if square else [Option("runs", ("concatenate",))]
         return people.one_scan_each(frame, files, folder, source, rules, [people.SCANS, *joins, CHOOSE])

@@ -52,6 +52,7 @@ COLUMNS = {
     ),
 }
 NUMBERS = ("age", "mean_fd")  # never categories
+ENTITIES = {"session": "ses", "run": "run"}  # a column of the table → its word in names of files
 UNKNOWN = {"unknown", "unk", "missing", "?", "-", "."}  # said of a number that is not known
 _SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "F"}
 
@@ -119,14 +120,17 @@ def tidy_sex(column: pd.Series) -> pd.Series:
 def covariates(
     frame: pd.DataFrame, leave_out: Sequence[str | None], source: str = "the table of participants"
 ) -> pd.DataFrame:
-    """Every other column of the table; age, sex and mean_fd under these names."""
+    """Every other column of the table; age, sex, mean_fd, session and run under these names."""
     out = {}
     taken = set(leave_out)
-    for name in ("age", "sex", "mean_fd"):
+    for name in ("age", "sex", "mean_fd", *ENTITIES):
         column = known_column(frame, name)
         if column is not None and column not in taken:
             if name in NUMBERS:
                 out[name] = numbers(tidy(frame[column]), name, frame["participant_id"], source)
+            elif name in ENTITIES:
+                words = frame[column].astype(str)
+                out[name] = tidy(words.map(lambda value, name=name: occasion_number(value, ENTITIES[name])))
             else:
                 out[name] = tidy_sex(tidy(frame[column]))
             taken.add(column)
@@ -224,6 +228,11 @@ def short(name: str) -> str:
     return name.lstrip("0") or "0" if name.isdigit() else name
 
 
+def occasion_number(value: str, word: str) -> str:
+    """A session or run without its word: ``ses-01``, ``01`` and ``1`` are the same."""
+    return short(re.sub(rf"^{word}[-_]?(?=.)", "", value.strip().lower()))
+
+
 def files_of(ids: Sequence[str], paths: Sequence[Path], root: Path | None = None) -> dict[str, list[Path]]:
     """Find each participant's files: ``001.csv``, ``sub-001.csv`` or ``sub-001_anything.csv``.
 
@@ -267,6 +276,7 @@ def _owner(words: str, wanted: dict[str, str], shortened: dict[str, list[str]]) 
 
 
 SCANS = Option("duplicates", ("keep",), "pass {} where they are scans of one subject")
+APART = "tell its scans apart by a column session or run"
 
 
 class Matched(NamedTuple):
@@ -294,6 +304,7 @@ def one_scan_each(
             f"the same id occurs more than once for {name_some(names)}",
             subjects=names,
             options=[keep_first, *(option for option in options if option is SCANS)],
+            remedy=APART,
             source=source,
         )
     gone = [excluded(frame["participant_id"][twice], "duplicates", "second line of the same id")]

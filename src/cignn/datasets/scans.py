@@ -14,10 +14,17 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_checks import Checks
 from cignn.datasets.derivative_files import find_files
 from cignn.datasets.exclusions import excluded, joined
-from cignn.datasets.participants import Matched, bare, files_of, known_column, names_of, refuse_missing, short
+from cignn.datasets.participants import (
+    ENTITIES,
+    Matched,
+    bare,
+    files_of,
+    known_column,
+    names_of,
+    occasion_number,
+    refuse_missing,
+)
 from cignn.datasets.reading import MISSING, all_named
-
-ENTITIES = {"session": "ses", "run": "run"}  # a column of the table → its word in names of files
 
 
 def all_scans(frame: pd.DataFrame, files: list[Path], folder: Path, source: str, rules: Checks) -> Matched:
@@ -52,24 +59,60 @@ def all_scans(frame: pd.DataFrame, files: list[Path], folder: Path, source: str,
     owned = set(taken)
     ownerless = names_of([path for path in files if path not in owned], folder)
     gone = refuse_missing(without, ownerless, len(files), folder, source, rules)
-    lines = [line for line, _ in pairs]
-    return Matched(frame.iloc[lines].reset_index(drop=True), [path for _, path in pairs], gone)
+    paths = [path for _, path in pairs]
+    frame = frame.iloc[[line for line, _ in pairs]].reset_index(drop=True)
+    return Matched(_with_occasions(frame, paths), paths, gone)
+
+
+def told_apart(frame: pd.DataFrame, files: list[Path], folder: Path) -> bool:
+    """Whether some subjects have several scans, all told apart by what the table or the files say.
+
+    Lines of an id differ in their session or run. Where every id has one line, its files differ in
+    their session (``sub-01_ses-1.csv``); files that differ in their run alone may be parts of one scan.
+    """
+    ids = frame["participant_id"].map(bare)
+    columns = {name: known_column(frame, name) for name in ENTITIES}
+    if ids.duplicated().any():
+        given = [_numbers(frame[column], ENTITIES[name]) for name, column in columns.items() if column]
+        key = pd.concat([ids, *given], axis=1)
+        nowhere = pd.concat([one.isin(MISSING) for one in given], axis=1).all(axis=1) if given else True
+        return bool(given) and not (key.duplicated() | (nowhere & ids.duplicated(keep=False))).any()
+    several = [paths for paths in files_of(ids.tolist(), files, folder).values() if len(paths) > 1]
+    sessions = [[_entity_number(path, "ses") for path in paths] for paths in several]
+    return bool(several) and all(None not in one and len(set(one)) == len(one) for one in sessions)
+
+
+def _with_occasions(frame: pd.DataFrame, paths: list[Path]) -> pd.DataFrame:
+    """Add the session and run of the files' names where subjects have several and the table is silent."""
+    if not frame["participant_id"].duplicated().any():
+        return frame
+    for name, word in ENTITIES.items():
+        found = [_entity_number(path, word) for path in paths]
+        if known_column(frame, name) is None and len(set(found)) > 1:
+            frame = frame.assign(**{name: ["" if one is None else one for one in found]})
+    return frame
 
 
 def _fits(path: Path, frame: pd.DataFrame, line: int) -> bool:
     """Whether the name of a file has the session and the run that a line gives."""
     for name, word in ENTITIES.items():
         column = known_column(frame, name)
-        value = "" if column is None else _number(str(frame[column].iloc[line]), word)
-        found = re.search(rf"_{word}-([a-z0-9]+)", path.name, re.IGNORECASE)
-        if value not in MISSING and (found is None or _number(found[1], word) != value):
+        value = "" if column is None else occasion_number(str(frame[column].iloc[line]), word)
+        if value not in MISSING and _entity_number(path, word) != value:
             return False
     return True
 
 
-def _number(value: str, word: str) -> str:
-    """``ses-01``, ``01`` and ``1`` are the same."""
-    return short(re.sub(rf"^{word}[-_]?(?=.)", "", value.strip().lower()))
+def _entity_number(path: Path, word: str) -> str | None:
+    """The session or run in the name of a file or, of a session, of a folder above it."""
+    found = re.search(rf"(?:^|_){word}-([a-z0-9]+)", path.name, re.IGNORECASE)
+    if found is None and word == "ses":
+        found = re.match(r"ses-([a-z0-9]+)$", path.parent.name, re.IGNORECASE)
+    return None if found is None else occasion_number(found[1], word)
+
+
+def _numbers(column: pd.Series, word: str) -> pd.Series:
+    return column.astype(str).map(lambda value: occasion_number(value, word))
 
 
 def holds_scans(path: Path) -> bool:
@@ -99,13 +142,19 @@ def from_scans(
     frame, source = people.participants_table(participants, [path, path.parent, path.parent.parent])
     people.labels(frame, label, source)
     choose = Option("entities", ({"task": "…"}, {"ses": "…"}, {"run": "…"}))
-    frame, paths, gone = people.one_scan_each(
-        frame, _choose_scans(path, entities), path, source, rules, [choose]
-    )
-    cohort = extract.transform([str(scan) for scan in paths])
-    by_id = {people.bare(name): i for i, name in enumerate(frame["participant_id"])}
-    rows = [by_id[people.bare(name)] for name in cohort.subjects]  # a scan that failed is not among them
-    failed = frame["participant_id"].drop(index=rows)
+    scans = _choose_scans(path, entities)
+    if rules.duplicates == "keep" or (rules.duplicates == "raise" and told_apart(frame, scans, path)):
+        frame, paths, gone = all_scans(frame, scans, path, source, rules)
+    else:
+        frame, paths, gone = people.one_scan_each(frame, scans, path, source, rules, [choose])
+    names = _scan_ids(frame["participant_id"].tolist(), paths)
+    wanted: Any = [str(scan) for scan in paths]
+    if frame["participant_id"].duplicated().any():  # names of files tell subjects alone
+        wanted = pd.DataFrame({"path": wanted, "subject": names})
+    cohort = extract.transform(wanted)
+    place = {people.bare(name): i for i, name in enumerate(names)}
+    rows = [place[people.bare(name)] for name in cohort.subjects]  # a scan that failed is not among them
+    failed = pd.Series(names).drop(index=rows)
     why = dict(zip(cohort.exclusions["subject"].map(people.bare), cohort.exclusions["detail"], strict=True))
     details = [why.get(people.bare(name), "no series") for name in failed]
     told = people.describe(frame.iloc[rows].reset_index(drop=True), label, source)
@@ -114,6 +163,19 @@ def from_scans(
         said = table["mean_fd"].combine_first(motion) if "mean_fd" in table else motion
         told["covariates"] = table.assign(mean_fd=said)
     return cohort._with(exclusions=None, **told)._noting(joined(gone, excluded(failed, "extract", details)))
+
+
+def _scan_ids(ids: list[str], paths: list[Path]) -> list[str]:
+    """A name for each scan: the subject's id, and its session and run where the subject has several."""
+    several = pd.Series(ids).duplicated(keep=False)
+    words = [
+        [part for part in path.name.split("_") if part.split("-")[0] in ENTITIES.values()] for path in paths
+    ]
+    names = [
+        "_".join([name, *own]) if many else name for name, own, many in zip(ids, words, several, strict=True)
+    ]
+    again = pd.Series(names).groupby(names).cumcount()
+    return [name if k == 0 else f"{name}_scan-{k + 1}" for name, k in zip(names, again, strict=True)]
 
 
 def _choose_scans(path: Path, entities: dict[str, str]) -> list[Path]:

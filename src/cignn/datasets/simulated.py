@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.signal import lfilter
 
 from cignn._arrays import upper_pairs
+from cignn._checks import number, whole
 from cignn._random import RandomState, as_generator
 from cignn.datasets.atlas import Atlas, aal116
 from cignn.datasets.cohort import Cohort
@@ -30,6 +31,7 @@ from cignn.datasets.series import SeriesStack
 DATA = ("series", "matrices")
 _NETWORKS = 9
 _MILD = 0.8  # edges are planted where the population's Fisher z is smaller: there is room on both sides
+_SPREAD = 0.15  # standard deviation of subjects' loadings around the population's
 _LEAST = 1e-3  # smallest eigenvalue of a covariance that had to be repaired
 
 
@@ -59,6 +61,8 @@ def make_cohort(
     score: bool = False,
     data: str = "series",
     lengths: tuple[int, int] = (120, 240),
+    n_scans: int = 1,
+    reliability: float = 0.6,
     random_state: RandomState = None,
 ) -> Cohort:
     """Simulate controls (y = 0) and as many patients (y = 1), who differ in known connections.
@@ -111,6 +115,13 @@ def make_cohort(
         pass through a covariance that must stay positive definite, and through sampling.
     lengths : tuple of two int, default=(120, 240)
         Least and largest number of time points, drawn evenly.
+    n_scans : int, default=1
+        Number of scans of every subject, told apart by the covariate "session". The scans of a subject follow
+        each other.
+    reliability : float, default=0.6
+        With several scans, the share of the variance of a subject's loadings that all of its scans have in
+        common, in [0, 1]: the intraclass correlation of connections without a planted effect in endless
+        series. Sampling lowers it in short ones.
     random_state : int, RandomState, Generator or None, default=None
         The same number gives the same cohort.
 
@@ -130,6 +141,8 @@ def make_cohort(
     n_site_edges = n_site_edges if site_effect else 0
     check_planting(affected, subtypes, n_sites, n_site_edges)
     _check(n_subjects, n_rois, n_edges, data, lengths)
+    whole("n_scans", n_scans, 1)
+    number("reliability", reliability, 0, 1, include_low=True, include_high=True)
     rng = as_generator(random_state)
     brain = _brain(n_rois, rng)
     y = rng.permutation(np.arange(n_subjects) % 2)
@@ -142,24 +155,30 @@ def make_cohort(
     carries = draw_carriers(ill, subtypes, either_direction, rng)
     levels = draw_levels(y, rng) if score else np.ones(n_subjects)
     offsets = draw_offsets(n_site_edges, n_sites, site_effect, rng)[sites]
-    shifts = levels[:, None] * shifts_of(carries, effects)
-    plan = Plan(edges, np.concatenate([shifts, offsets], 1), carries, n_planted, direct)
+    shifts = np.concatenate([levels[:, None] * shifts_of(carries, effects), offsets], 1)
     changes = np.zeros((subtypes, n_rois, n_rois))
 
     table = _covariates(n_subjects, rng)
     n_frames = rng.integers(lengths[0], lengths[1] + 1, n_subjects)
-    values = np.empty((n_frames.sum(), n_rois), np.float32)
-    stack = SeriesStack(values, n_frames)
+    owner = np.repeat(np.arange(n_subjects), n_scans)  # of every scan
+    plan = Plan(edges, shifts[owner], carries[owner], n_planted, direct)
+    n_frames, table = n_frames[owner], table.iloc[owner].reset_index(drop=True)
+    if n_scans > 1:
+        table["session"] = np.tile(np.arange(1, n_scans + 1), n_subjects)
+    stack = SeriesStack(np.empty((n_frames.sum(), n_rois), np.float32), n_frames)
     for i, series in enumerate(stack):
-        correlation = _subject_correlation(brain, rng)
+        if i % n_scans == 0:
+            own = _own_loadings(brain, rng)
+        correlation = _correlation(_loadings_now(brain, own, n_scans, reliability, rng), brain.unique)
         if data == "series":
             plan.move(correlation, i, changes)
         series[:] = _draw_series(correlation, n_frames[i], rng)
         if motion:
             series += _jumps(n_frames[i], n_rois, motion * table["mean_fd"][i] / 0.2, rng)
 
-    target = as_score(levels) if score else y
-    rest = {"y": target, "sites": site_names(sites), "covariates": table, "atlas": brain.atlas}
+    target = (as_score(levels) if score else y)[owner]
+    rest = {"y": target, "sites": site_names(sites)[owner], "covariates": table, "atlas": brain.atlas}
+    rest["subjects"] = [f"sub-{i + 1:04d}" for i in owner]
     if data == "series":
         return Cohort(stack, **rest, **plan.truths(changes))
     matrices = np.stack([np.corrcoef(series, rowvar=False) for series in stack]).astype(np.float32)
@@ -187,10 +206,19 @@ def _brain(n_rois: int, rng: np.random.Generator) -> _Brain:
     return _Brain(loadings, rng.uniform(0.6, 0.9, n_rois), atlas)
 
 
-def _subject_correlation(brain: _Brain, rng: np.random.Generator) -> np.ndarray:
-    """(R, R) correlations of one subject: the population's loadings, each a little different."""
-    loadings = brain.loadings + rng.normal(0, 0.15, brain.loadings.shape)
-    return _correlation(loadings, brain.unique)
+def _own_loadings(brain: _Brain, rng: np.random.Generator) -> np.ndarray:
+    """(R, factors) how far a subject's loadings are from the population's."""
+    return rng.normal(0, _SPREAD, brain.loadings.shape)
+
+
+def _loadings_now(
+    brain: _Brain, own: np.ndarray, n_scans: int, reliability: float, rng: np.random.Generator
+) -> np.ndarray:
+    """(R, factors) loadings of one scan; a share of what makes a subject special changes between scans."""
+    if n_scans == 1:
+        return brain.loadings + own
+    passing = rng.normal(0, _SPREAD, own.shape)
+    return brain.loadings + np.sqrt(reliability) * own + np.sqrt(1 - reliability) * passing
 
 
 def _correlation(loadings: np.ndarray, unique: np.ndarray) -> np.ndarray:

@@ -37,6 +37,7 @@ from cignn.evaluation.regression import regression_scores, scores_by_site
 from cignn.evaluation.removal import Removal, removal, reversals, top_edge_masks, univariate_scores
 from cignn.evaluation.reproducibility import Reproducibility, reproducibility
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
+from cignn.evaluation.retest import Retest, intraclass_correlation, retest_reliability
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
 from cignn.evaluation.splits import Split
 from cignn.evaluation.splitters import (
@@ -77,6 +78,7 @@ __all__ = [
     "Removal",
     "RemovalCurve",
     "Reproducibility",
+    "Retest",
     "SelfConsistency",
     "Split",
     "Store",
@@ -103,6 +105,7 @@ __all__ = [
     "explanation_roc_auc_overall",
     "fidelity",
     "friedman_test",
+    "intraclass_correlation",
     "label_permutation_check",
     "make_protocol",
     "nemenyi_test",
@@ -116,6 +119,7 @@ __all__ = [
     "removal",
     "removal_curve",
     "reproducibility",
+    "retest_reliability",
     "reversals",
     "score_table",
     "scores_by_site",

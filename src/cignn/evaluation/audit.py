@@ -33,9 +33,11 @@ from cignn.evaluation.probes import (
     label_from,
     number_from_connectivity,
 )
+from cignn.evaluation.retest import has_repeats, retest_reliability
 
 CLEAR = 3.0  # standard errors above chance from which a score is no accident
 NOTABLE, STRONG = 0.55, 0.65  # AUC of the label told from a covariate
+UNRELIABLE = 0.2  # median ICC below which connections hardly come back in the same subject
 SITE_NOTABLE, MOTION_NOTABLE = 0.1, 0.3  # balanced accuracy above chance; rank correlation
 COVARIATES = ("age", "sex", "mean_fd")
 _some = partial(name_some, most=3)  # names given in a line
@@ -97,6 +99,7 @@ def audit(
         _not_finite(cohort),
         _constant_rois(cohort, constant),
         *_duplicates(cohort, pairs, near_identical),
+        *_retest(cohort),
     ]
     if split is not None:
         findings.append(_both_sides(cohort, pairs, _splits(split, len(cohort))))
@@ -153,6 +156,28 @@ def _duplicates(cohort: Cohort, pairs: pd.DataFrame, threshold: float) -> list[F
     )
     advice = "split by subject (the protocols here do), never by scan"
     return [near, Finding("repeated subjects", "warning", len(repeated), "subjects", message, advice)]
+
+
+def _retest(cohort: Cohort) -> list[Finding]:
+    """How well connections come back in scans of one subject, where there are repeated ones."""
+    if not has_repeats(cohort.subjects):
+        return []
+    name, measure = "test–retest reliability", "median ICC"
+    try:
+        found = retest_reliability(cohort)
+    except ValueError as error:  # labels that change between scans
+        return [Finding(name, "unknown", np.nan, measure, str(error).rstrip("."))]
+    message = (
+        f"median {found.kind} of connections {found.median:.2f} ({found.low:.2f} to {found.high:.2f}) in "
+        f"{found.n_subjects} subjects with {found.n_scans} scans, {found.strangers:.2f} with scans of "
+        f"strangers; {found.identification:.0%} of scans find their own subject (chance {found.chance:.0%})"
+    )
+    clear = found.low > max(found.strangers, 0) and found.median >= UNRELIABLE
+    if clear:
+        return [Finding(name, "fine", found.median, measure, message, table=found.table)]
+    advice = "connections that do not come back say little about a subject: use longer series, join the runs "
+    advice += 'of a scan (runs="concatenate"), and make sure whose the scans are'
+    return [Finding(name, "warning", found.median, measure, message, advice, found.table)]
 
 
 def _conflict(y: np.ndarray, pairs: pd.DataFrame) -> str:

@@ -34,6 +34,7 @@ from cignn.report.performance import (
 )
 from cignn.report.records import BUDGET, Edges, alike, edges_of, records
 from cignn.report.report_data import ReportData
+from cignn.report.retest import retest_context
 
 PROTOCOLS = {"holdout": "random hold-outs", "kfold": "cross-validation", "loso": "leaving one site out"}
 SCRIPTS = ("data.js", "charts.js", "table.js", "viewer.js", "evidence.js", "subject.js", "main.js")
@@ -127,6 +128,7 @@ def _context(data: ReportData, edges: Edges | None) -> dict[str, object]:
     return (
         _data_context(data)
         | group_context(data)
+        | retest_context(data)
         | {
             "title": data.title,
             "version": __version__,
