@@ -136,6 +136,19 @@ def predictions() -> pd.DataFrame:
     )
 
 
+def out_of_fold() -> pd.DataFrame:
+    """Made-up predictions of two methods in five folds."""
+    rng = np.random.default_rng(9)
+    y = rng.integers(0, 2, 200)
+    parts = []
+    for method, effect in (("method A", 1.2), ("method B", 0.7)):
+        p = 1 / (1 + np.exp(-rng.normal(effect * (2 * y - 1) / 2, 1)))
+        columns = {"method": method, "data": "d", "protocol": "kfold", "split": np.arange(200) % 5, "seed": 0}
+        columns |= {"subject": np.arange(200), "y_true": y, "y_pred": (p > 0.5).astype(int)}
+        parts.append(pd.DataFrame(columns | {"p_0": 1 - p, "p_1": p}))
+    return pd.concat(parts, ignore_index=True)
+
+
 def sites() -> pd.DataFrame:
     """Made-up accuracies at twelve sites, two methods."""
     rng = np.random.default_rng(8)
@@ -180,6 +193,10 @@ def figures() -> dict[str, Figure]:
         "sensitivity": shares,
         "p_values": report.draw_p_values(p_values),
         "critical_difference": report.draw_critical_difference(ranks, len(table)),
+        "roc": report.draw_roc(out_of_fold()),
+        "confusion": report.draw_confusion(
+            out_of_fold().query("method == 'method A'"), class_names={0: "controls", 1: "patients"}
+        ),
         "calibration": report.draw_calibration(predictions()),
         "sites": report.draw_sites(sites()),
     }

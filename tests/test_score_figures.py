@@ -69,6 +69,10 @@ P_VALUES = pd.DataFrame(
 RANKS = pd.Series([1.2, 1.9, 3.0, 3.9], METHODS)
 SITES = pd.DataFrame({"site": ["A", "B", "C"], "value": [0.6, 0.9, 0.7], "n": [20, 200, 50]})
 PREDICTIONS = pd.DataFrame({"y": RNG.random(300) < 0.5, "probability": RNG.random(300)})
+OUT_OF_FOLD = pd.DataFrame(
+    {"method": "gin", "data": "d", "protocol": "kfold", "split": np.arange(60) % 3, "seed": 0}
+    | {"subject": np.arange(60), "y_true": RNG.permuted([0, 1] * 30), "p_1": RNG.random(60)}
+).assign(p_0=lambda t: 1 - t["p_1"], y_pred=lambda t: (t["p_1"] > 0.5).astype(int))
 REMOVAL = RemovalCurve(SHARES, 1 - 0.8 * SHARES, 1 - 0.6 * SHARES, 1 - 0.2 * SHARES, 1 - 0.1 * SHARES)
 
 FIGURES: dict[str, Callable[..., Figure]] = {
@@ -81,6 +85,8 @@ FIGURES: dict[str, Callable[..., Figure]] = {
     "explanation_curves": lambda **k: report.draw_explanation_curves(CURVES, **k),
     "removal_curve": lambda **k: report.draw_removal_curve(REMOVAL, **k),
     "calibration": lambda **k: report.draw_calibration(PREDICTIONS, **k),
+    "roc": lambda **k: report.draw_roc(OUT_OF_FOLD, **k),
+    "confusion": lambda **k: report.draw_confusion(OUT_OF_FOLD, class_names={1: "a very long name"}, **k),
     "ablation": lambda **k: report.draw_ablation(RUNS, **k),
     "sensitivity": lambda **k: report.draw_sensitivity(RUNS, setting="method", **k),
     "p_values": lambda **k: report.draw_p_values(P_VALUES, **k),

@@ -92,7 +92,7 @@ def bootstrap_intervals(
     number("level", level, 0, 1)
     metrics = _known_metrics(metrics or EVERY, EVERY)
     rows = []
-    for names, parts, n_subjects in _groups(predictions, positive):
+    for names, parts, n_subjects in prediction_parts(predictions, positive):
         rng = np.random.default_rng(random_state)
         there = [m for m in metrics if m in _allowed(parts)]
         drawn: dict[str, list[np.ndarray]] = {m: [] for m in there}
@@ -158,7 +158,7 @@ def permutation_test(
     """
     _known_metrics([metric], ("auto", *EVERY))
     asked, rows = metric, []
-    for names, parts, n_subjects in _groups(predictions, positive):
+    for names, parts, n_subjects in prediction_parts(predictions, positive):
         usual = "r2" if isinstance(parts[0].coded, Scored) else "accuracy"
         metric = usual if asked == "auto" else asked
         if metric not in _allowed(parts):
@@ -293,7 +293,9 @@ def are_scores(predictions: pd.DataFrame) -> bool:
     return not chances and not numbers.isna().any() and bool((numbers % 1 != 0).any())
 
 
-def _groups(predictions: pd.DataFrame, positive: Any = None) -> Iterator[tuple[tuple, list[Part], int]]:
+def prediction_parts(
+    predictions: pd.DataFrame, positive: Any = None
+) -> Iterator[tuple[tuple, list[Part], int]]:
     """Yield the names, the tasks and the number of subjects of every method on every data set."""
     for name in [*NAMES, "split", "seed", "subject", "y_true", "y_pred"]:
         if name not in predictions:

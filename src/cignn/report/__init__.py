@@ -14,6 +14,7 @@ from cignn.report.history import draw_history
 from cignn.report.html import write_report
 from cignn.report.ranks import draw_critical_difference, draw_p_values
 from cignn.report.report_data import ReportData, report_of
+from cignn.report.roc import draw_confusion, draw_roc
 from cignn.report.style import COLUMN, PAGE
 from cignn.report.systems import draw_system_matrix
 
@@ -24,6 +25,7 @@ __all__ = [
     "draw_ablation",
     "draw_against_group",
     "draw_calibration",
+    "draw_confusion",
     "draw_connectogram",
     "draw_connectome",
     "draw_connectomes",
@@ -35,6 +37,7 @@ __all__ = [
     "draw_molecules",
     "draw_p_values",
     "draw_removal_curve",
+    "draw_roc",
     "draw_sensitivity",
     "draw_sites",
     "draw_system_matrix",

@@ -19,6 +19,7 @@ from cignn._arrays import sha256
 from cignn._files import write_text
 from cignn.evaluation.known_edges import explanation_roc_auc
 from cignn.report.group import group_context
+from cignn.report.outcomes import outcomes_context, trivial_rows
 from cignn.report.payload import cell, payload_of
 from cignn.report.performance import (
     NAMES,
@@ -129,6 +130,7 @@ def _context(data: ReportData, edges: Edges | None) -> dict[str, object]:
         _data_context(data)
         | group_context(data)
         | retest_context(data)
+        | outcomes_context(data, tables)
         | {
             "title": data.title,
             "version": __version__,
@@ -217,15 +219,18 @@ def _method_view(table: MethodTable, data: ReportData) -> dict[str, object]:
     low = min([0.5, *ends]) if lead != "calibration_error" else 0.0
     scale = (max(-1.0, np.floor(low * 10) / 10), min(1.0, np.ceil(max([0.6, *ends]) * 10) / 10))
     blank = Score(np.nan)
-    rows = [
-        {
-            "method": method,
-            "done": table.done[method],
-            "lead": scores.get(lead, blank),
-            "scores": [scores.get(m, blank) for m in table.metrics],
-        }
-        for method, scores in table.rows.items()
-    ]
+    rows, trivial = (
+        [
+            {
+                "method": method,
+                "done": table.done.get(method, 0),
+                "lead": scores.get(lead, blank),
+                "scores": [scores.get(m, blank) for m in table.metrics],
+            }
+            for method, scores in some.items()
+        ]
+        for some in (table.rows, trivial_rows(data, table))
+    )
     return {
         "data": table.data,
         "protocol": table.protocol,
@@ -236,6 +241,7 @@ def _method_view(table: MethodTable, data: ReportData) -> dict[str, object]:
         "lead": NAMES.get(lead, lead),
         "scale": scale,
         "rows": rows,
+        "trivial": trivial,
         "failed": table.failed,
     }
 
