@@ -100,7 +100,7 @@ def test_three_classes_are_each_drawn_against_the_others() -> None:
 def test_the_confusion_matrix_counts_every_prediction() -> None:
     table = made_up(seeds=2)
     ((_, parts, _),) = prediction_parts(table)
-    found = confusion_of([part.coded for part in parts], 90)
+    found = confusion_of(parts, 90)
     np.testing.assert_array_equal(found.counts, sklearn_confusion(table["y_true"], table["y_pred"]))
     np.testing.assert_allclose(found.shares.sum(1), 1)
     assert found.repeats == 2

@@ -110,6 +110,17 @@ def test_trivial_methods_know_classes_and_sites_of_the_training_part_alone(cohor
     assert set(left_out["method"]) == {"majority class"}, "nothing is known of a site that is left out"
 
 
+def test_scores_are_permuted_too_and_a_small_error_is_good(cohort: Cohort) -> None:
+    score = cohort.matrices[:, 0, 1] + cohort.matrices[:, 2, 3]
+    data = cohort.with_y(score)
+    results = evaluate(["ridge"], data, KFold(3), verbose=0)
+    permuted = evaluate_permuted(["ridge"], data, KFold(3), n_permutations=9, verbose=0)
+    assert {"mean", "site's mean"} <= set(permuted["method"])
+    table = permutation_table(results, permuted).set_index("metric")
+    assert table.loc["mae", "value"] < table.loc["mae", "permuted_mean"]
+    assert table.loc["mae", "p_value"] <= 0.2 and list(table.index) == ["mae", "r2", "r"]
+
+
 @pytest.mark.medium
 def test_evaluate_writes_what_a_results_section_needs(
     call: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

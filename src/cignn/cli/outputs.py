@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 PREDICTIONS, COMPARISON = "predictions.csv", "comparison.csv"
 PERMUTATIONS, TRIVIAL = "permutations.csv", "trivial.csv"
 PERMUTED = "permutations"  # the folder of the tasks with permuted labels
-COMPARED = ("accuracy", "balanced_accuracy", "roc_auc")
-TESTED = ("accuracy", "balanced_accuracy", "roc_auc")
+COMPARED = ("accuracy", "balanced_accuracy", "roc_auc", "mae", "r2", "r")  # the first there is decides
 
 
 def write_predictions(out: Path, store: Store, results: pd.DataFrame) -> None:
@@ -50,14 +49,15 @@ def compared(results: pd.DataFrame) -> pd.DataFrame | None:
     if not enough:
         return None
     tables = []
-    for metric in COMPARED:
+    metrics = [metric for metric in COMPARED if metric in set(own["metric"])]
+    for metric in metrics:
         try:
             tables.append(compare_methods(own, metric).assign(metric=metric))
         except ValueError as error:  # a method failed in some task, or has no such score
-            if metric == COMPARED[0]:
+            if metric == metrics[0]:
                 complain("note", f"methods are not compared: {error}")
                 return None
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat(tables, ignore_index=True) if tables else None
 
 
 def write_comparison(out: Path, table: pd.DataFrame | None) -> None:
@@ -97,7 +97,7 @@ def permuted_table(
                 "same command resumes them."
             ) from None
     both = pd.concat([results, trivial.reindex(columns=results.columns)], ignore_index=True)
-    table = permutation_table(both, permuted, TESTED)
+    table = permutation_table(both, permuted)
     lost = table[table["n_permutations"] < n_permutations]
     if len(lost):
         row = lost.iloc[0]
@@ -157,7 +157,7 @@ def show_permutations(table: pd.DataFrame) -> None:
     pairs = zip(shown["permuted_mean"], shown["permuted_std"], strict=True)
     columns = {
         "method": shown["method"],
-        "score": shown["metric"].map({"roc_auc": "ROC-AUC"}).fillna(shown["metric"]),
+        "score": shown["metric"].replace({"roc_auc": "ROC-AUC", "mae": "MAE", "r2": "R²"}),
         "mean": shown["value"],
         "permuted labels": [as_mean_std(*pair) for pair in pairs],
         "p": shown["p_value"],

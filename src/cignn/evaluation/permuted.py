@@ -14,7 +14,7 @@ from cignn._checks import whole
 from cignn._progress import track
 from cignn.evaluation.explanation import permuted_labels
 from cignn.evaluation.methods import Methods, resolve_data
-from cignn.evaluation.resampling import RESAMPLED, permutation_p_value
+from cignn.evaluation.resampling import EVERY, permutation_p_value
 from cignn.evaluation.runner import plan, run_tasks
 from cignn.evaluation.splits import Split, labels_of
 from cignn.evaluation.splitters import Splitter
@@ -23,6 +23,8 @@ from cignn.evaluation.tables import refuse_mixtures
 from cignn.evaluation.trivial import trivial_scores
 
 PERMUTATION = "permutation"
+TESTED = ("accuracy", "balanced_accuracy", "roc_auc", "mae", "r2", "r")
+LOW = ("mae",)  # of which less is better
 AT_A_TIME = 20  # tasks of a method that are handed on together: enough for a stack, or for some processes
 
 
@@ -35,7 +37,7 @@ def evaluate_permuted(
     n_permutations: int = 100,
     random_state: int = 0,
     search: Mapping[str, Any] | None = None,
-    search_metric: str = "accuracy",
+    search_metric: str = "auto",
     positive: Any = None,
     store: Store | str | Path | None = None,
     n_jobs: int = 1,
@@ -69,7 +71,7 @@ def evaluate_permuted(
         Seed of the permutations. More of them continue those there are.
     search : mapping or None, default=None
         As for `evaluate`.
-    search_metric : str, default="accuracy"
+    search_metric : str, default="auto"
         As for `evaluate`.
     positive : object, default=None
         As for `evaluate`.
@@ -93,7 +95,8 @@ def evaluate_permuted(
     -------
     DataFrame
         The columns of `evaluate` and "permutation", their number from 1. Methods called "majority class" and
-        "site's majority" are there as well: they need no connection.
+        "site's majority" ("mean" and "site's mean" where scores are predicted) are there as well: they need no
+        connection.
 
     Examples
     --------
@@ -191,7 +194,7 @@ def _check_movable(data: Any) -> None:
 
 
 def permutation_table(
-    results: pd.DataFrame, permuted: pd.DataFrame, metrics: Sequence[str] = ("accuracy", "roc_auc")
+    results: pd.DataFrame, permuted: pd.DataFrame, metrics: Sequence[str] = TESTED
 ) -> pd.DataFrame:
     """Test the scores of methods against those with permuted labels.
 
@@ -201,7 +204,7 @@ def permutation_table(
         Rows of `evaluate`.
     permuted : DataFrame
         Rows of `evaluate_permuted` with the same methods, protocol and seeds.
-    metrics : sequence of str, default=("accuracy", "roc_auc")
+    metrics : sequence of str, default=("accuracy", "balanced_accuracy", "roc_auc", "mae", "r2", "r")
         The scores to test, their mean over all tasks of a method. Those that no method has are left out.
 
     Returns
@@ -223,8 +226,8 @@ def permutation_table(
     (0.75, 0.5, 0.333)
     """
     for metric in metrics:
-        if metric not in RESAMPLED:
-            raise ValueError(f"metric must be one of {', '.join(RESAMPLED)}, got {metric!r}.")
+        if metric not in EVERY:
+            raise ValueError(f"metric must be one of {', '.join(EVERY)}, got {metric!r}.")
     if PERMUTATION not in permuted:
         raise ValueError(f"permuted must come from evaluate_permuted, it has no column {PERMUTATION!r}.")
     refuse_mixtures(results)
@@ -241,7 +244,8 @@ def permutation_table(
             means = means[[(names[0], k) not in spoilt for k in means.index]].dropna()
             if np.isnan(value) or not len(means):
                 continue
-            p_value = permutation_p_value(value, means.to_numpy())
+            sign = -1 if metric in LOW else 1
+            p_value = permutation_p_value(sign * value, sign * means.to_numpy())
             spread = means.std() if len(means) > 1 else np.nan
             rows.append((*names, metric, value, means.mean(), spread, p_value, len(means)))
     columns = [*by, "metric", "value", "permuted_mean", "permuted_std", "p_value", "n_permutations"]

@@ -53,7 +53,7 @@ def confusion_matrix(data: ReportData) -> Confusion | None:
     scans = int(data.scored.sum())
     if rows is not None:
         scans = rows["position"].nunique() if "position" in rows else rows["subject"].nunique()
-    return confusion_of([part.coded for part in parts], scans)
+    return confusion_of(parts, scans)
 
 
 def comparison_of(data: ReportData, tables: list[MethodTable]) -> pd.DataFrame | None:

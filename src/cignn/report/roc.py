@@ -111,8 +111,11 @@ def _overlap(parts: Sequence[Part]) -> float:
     return tested / (total - tested) if total > tested else 1.0
 
 
-def confusion_of(coded: Sequence[Coded], scans: int) -> Confusion:
+def confusion_of(parts: Sequence[Part], scans: int) -> Confusion:
     """Count the predictions of all test sets; scans : how many different ones there are."""
+    coded = [part.coded for part in parts if isinstance(part.coded, Coded)]
+    if len(coded) < len(parts):
+        raise ValueError("a confusion matrix is of predicted classes, these are scores.")
     labels = coded[0].labels
     counts = np.zeros((len(labels),) * 2, int)
     for one in coded:
@@ -244,7 +247,7 @@ def draw_confusion(
         raise ValueError(f"a confusion matrix is of one method on one data set, got {found}.")
     parts = methods[0][1]
     scans = len(np.unique(np.concatenate([part.scan for part in parts])))
-    found_matrix = confusion_of([part.coded for part in parts], scans)
+    found_matrix = confusion_of(parts, scans)
     named = dict(class_names or {})
     names = [str(named.get(label, label)) for label in found_matrix.labels.tolist()]
     colours, shares = cell_colours(), found_matrix.shares
