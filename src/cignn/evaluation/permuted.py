@@ -95,8 +95,7 @@ def evaluate_permuted(
     -------
     DataFrame
         The columns of `evaluate` and "permutation", their number from 1. Methods called "majority class" and
-        "site's majority" ("mean" and "site's mean" where scores are predicted) are there as well: they need no
-        connection.
+        "site's majority" ("mean" and "site's mean" of scores) are there as well: they need no connection.
 
     Examples
     --------
