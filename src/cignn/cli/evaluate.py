@@ -22,6 +22,15 @@ from cignn.cli.app import (
     say_words,
     show_table,
 )
+from cignn.cli.decisions import (
+    Calibrate,
+    Specificity,
+    Threshold,
+    check_decisions,
+    show_points,
+    with_decisions,
+    write_decisions,
+)
 from cignn.cli.models import (
     check_kind,
     check_methods,
@@ -141,6 +150,7 @@ def evaluate(
     stack: opt.Stack = "auto",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed tasks again.")] = False,
     positive: opt.Positive = None,
+    specificity: Specificity = None,
     connectivity: opt.Kind = None,
     fisher: opt.Fisher = False,
     combat: opt.Combat = False,
@@ -152,6 +162,8 @@ def evaluate(
     density: opt.Density = None,
     views: Views = None,
     view: View = None,
+    calibrate: Calibrate = None,
+    threshold: Threshold = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -181,6 +193,7 @@ def evaluate(
     check_methods(names_in(methods))
     check_kind(connectivity, fisher)
     fused = check_views(views, view, connectivity)
+    cut, shares = check_decisions(calibrate, threshold, specificity)
     from cignn import Cohort
     from cignn.evaluation import Store, make_protocol, positive_class, summary
     from cignn.evaluation.runner import plan, run_tasks
@@ -194,6 +207,7 @@ def evaluate(
     cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
     counted = positive_class(labels_of(cohort).y, positive)
     able = explainable(estimators)
+    by = "site" if protocol == "loso" else "subject"  # what inner folds hold together
     if isinstance(cohort, Cohort):
         subjects = cohort
         rest = (combat, covariates, unseen_sites, missing_covariates, density, deconfound, deconfound_on)
@@ -203,13 +217,14 @@ def evaluate(
             return cohort_model(one, subjects, kind, as_z, *rest, positive=positive)
 
         if fused:
-            by = "site" if protocol == "loso" else "subject"
             cohort, added = with_views(cohort, view, label, as_json)
             estimators = fused_methods(estimators, names_in(views), added, connectivity, by, model)
         else:
             estimators = {name: model(one, connectivity) for name, one in estimators.items()}
     else:
         refuse_for_graphs(context)
+    n_classes = len(set(labels_of(cohort).y.tolist()))
+    estimators = with_decisions(estimators, calibrate, cut, counted, n_classes, by)
     named = {name_of(data): cohort}
     tasks = plan(estimators, named, how, seeds, names_in(explainers) or None, positive=positive)
     write_settings(out / FILE, context)
@@ -224,6 +239,7 @@ def evaluate(
             raise InterruptedWorkError(_kept(store, before, out, planned)) from None
         missing = missing_tasks(planned, store)
         write_predictions(out, store, results)
+        points = write_decisions(out, store, results, counted, shares)
     trivial = trivial_scores(tasks, cohort)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
@@ -235,6 +251,7 @@ def evaluate(
     failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
     if not as_json:
         _show(results, trivial, protocol, counted, comparison)
+        show_points(points)
     tested = None
     if permutations:
         tested = permuted_table(out, estimators, named, how, seeds, results, trivial, permutations, **running)
@@ -243,7 +260,7 @@ def evaluate(
         compared_by = None if comparison is None else comparison[comparison["metric"] == "accuracy"]
         content |= {"comparison": compared_by, "missing": [str(task) for task in missing]}
         simple = trivial.groupby(["method", "metric"], sort=False)["value"].mean().reset_index()
-        content |= {"trivial": simple, "permutations": tested}
+        content |= {"trivial": simple, "permutations": tested, "operating_points": points}
         say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
     else:
         if tested is not None:

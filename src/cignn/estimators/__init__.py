@@ -5,6 +5,7 @@ from cignn.estimators.ci_gnn import CIGNNClassifier
 from cignn.estimators.ci_gnn_settings import PRESETS, CIGNNSettings
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.estimators.decision_classifier import DecisionClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.explaining import ExplainingClassifier
 from cignn.estimators.fused_classifier import FusedClassifier, FusedExplanations
@@ -38,6 +39,7 @@ __all__ = [
     "CohortClassifier",
     "ConnectomePredictiveModel",
     "DIRClassifier",
+    "DecisionClassifier",
     "ExplainingClassifier",
     "FusedClassifier",
     "FusedExplanations",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 from cignn._checks import choice, whole
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.subjects import Parts, Subjects
+from cignn.graphs import GraphSet
 
 LEAST = 1e-9  # probabilities are not taken for smaller than this
 BY = ("subject", "site")
@@ -83,25 +84,26 @@ def stacked_weights(scores: np.ndarray, codes: np.ndarray, l2: float) -> Weights
     return Weights(weights / spread, found[n_views:], shares)
 
 
-def inner_folds(cohort: Cohort, codes: np.ndarray, n: int, by: str, seed: int) -> list[Parts]:
+def inner_folds(data: Cohort | GraphSet, codes: np.ndarray, n: int, by: str, seed: int) -> list[Parts]:
     """Folds of training scans: all scans of a subject, or by site all of a site, are held together."""
     choice("by", by, BY)
     whole("n_splits", n, 2)
     n_classes = int(codes.max()) + 1
-    numbers = pd.factorize(cohort.subjects)[0]
+    names, sites = _subjects_and_sites(data)
+    numbers = pd.factorize(names)[0]
     subjects = Subjects.of(numbers, codes, n_classes)
     least = int(subjects.has.sum(0).min())
     if least < 2:
-        raise ValueError("stacking needs at least two subjects of every class to learn from; add subjects.")
+        raise ValueError("inner folds need at least two subjects of every class to learn from; add subjects.")
     if by == "subject":
         drawn = subjects.folds(min(n, least), seed)
         return [Parts(*map(subjects.scans, fold)) for fold in drawn]
-    if cohort.sites is None:
-        raise ValueError('by="site" needs sites, the cohort has none; pass sites or use by="subject".')
-    first = pd.Series(np.asarray(cohort.sites)).groupby(numbers).transform("first").to_numpy().astype(str)
+    if sites is None:
+        raise ValueError('by="site" needs sites, the data have none; pass sites or use by="subject".')
+    first = pd.Series(np.asarray(sites)).groupby(numbers).transform("first").to_numpy().astype(str)
     n_sites = len(np.unique(first))
     if n_sites < 2:
-        raise ValueError('by="site" needs at least two sites, the cohort has one; use by="subject".')
+        raise ValueError('by="site" needs at least two sites, the data have one; use by="subject".')
     cv = StratifiedGroupKFold(min(n, n_sites), shuffle=True, random_state=seed)
     folds = [Parts(*fold) for fold in cv.split(codes, codes, first)]
     folds = [fold for fold in folds if len(fold.held)]
@@ -110,3 +112,11 @@ def inner_folds(cohort: Cohort, codes: np.ndarray, n: int, by: str, seed: int) -
             'by="site" leaves a class without subjects to learn from; use by="subject" or fewer n_splits.'
         )
     return folds
+
+
+def _subjects_and_sites(data: Cohort | GraphSet) -> tuple[np.ndarray, Any]:
+    """(n,) names of subjects, each graph its own where it has none, and (n,) sites or None."""
+    if isinstance(data, Cohort):
+        return data.subjects, data.sites
+    names = data.meta.get("subject", np.arange(len(data)))
+    return np.asarray(names).astype(str), data.meta.get("site", data.groups)

@@ -8,6 +8,12 @@ from cignn.evaluation.classification import (
     expected_calibration_error,
     positive_class,
 )
+from cignn.evaluation.decisions import (
+    decision_curve,
+    decision_curves,
+    operating_points,
+    sensitivity_at_specificity,
+)
 from cignn.evaluation.explanation import (
     agreement,
     agreement_table,
@@ -96,6 +102,8 @@ __all__ = [
     "corrected_interval",
     "corrected_t_test",
     "critical_difference",
+    "decision_curve",
+    "decision_curves",
     "evaluate",
     "evaluate_permuted",
     "expected_calibration_error",
@@ -109,6 +117,7 @@ __all__ = [
     "label_permutation_check",
     "make_protocol",
     "nemenyi_test",
+    "operating_points",
     "permutation_p_value",
     "permutation_table",
     "permutation_test",
@@ -124,6 +133,7 @@ __all__ = [
     "score_table",
     "scores_by_site",
     "self_consistency",
+    "sensitivity_at_specificity",
     "site_table",
     "sparsity",
     "stability",

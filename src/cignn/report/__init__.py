@@ -9,6 +9,7 @@ from cignn.report.comparison import draw_ablation, draw_sensitivity, draw_sites
 from cignn.report.connectogram import draw_connectogram
 from cignn.report.connectome import draw_against_group, draw_connectome, draw_connectomes
 from cignn.report.curves import draw_calibration, draw_explanation_curves, draw_removal_curve
+from cignn.report.decisions import draw_decision_curves
 from cignn.report.graphs import draw_graph, draw_graphs, draw_molecules, molecule_picture
 from cignn.report.history import draw_history
 from cignn.report.html import write_report
@@ -30,6 +31,7 @@ __all__ = [
     "draw_connectome",
     "draw_connectomes",
     "draw_critical_difference",
+    "draw_decision_curves",
     "draw_explanation_curves",
     "draw_graph",
     "draw_graphs",

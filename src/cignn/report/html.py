@@ -18,6 +18,7 @@ from cignn import __version__
 from cignn._arrays import sha256
 from cignn._files import write_text
 from cignn.evaluation.known_edges import explanation_roc_auc
+from cignn.report.decisions import decision_view
 from cignn.report.group import group_context
 from cignn.report.outcomes import outcomes_context, trivial_rows
 from cignn.report.payload import cell, payload_of
@@ -147,6 +148,7 @@ def _context(data: ReportData, edges: Edges | None) -> dict[str, object]:
             "lead": None if np.isnan(lead.value) or (run is not None and run["unfinished"]) else lead,
             "sites": site_rows(data),
             "calibration": calibration_bins(data),
+            "decision": decision_view(data),
             "tangent": data.explanations.connectivity is not None,
             "explanation_auc": _explanation_auc(data),
             "removal": None
