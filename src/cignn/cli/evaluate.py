@@ -40,6 +40,7 @@ from cignn.cli.models import (
     refuse_for_graphs,
     suggest_atlas,
 )
+from cignn.cli.nuisances import checked_predictions, show_nuisances
 from cignn.cli.outputs import (
     TRIVIAL,
     compared,
@@ -240,6 +241,7 @@ def evaluate(
         missing = missing_tasks(planned, store)
         write_predictions(out, store, results)
         points = write_decisions(out, store, results, counted, shares)
+        checked = checked_predictions(store, planned, cohort, counted)
     trivial = trivial_scores(tasks, cohort)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
@@ -261,8 +263,10 @@ def evaluate(
         content |= {"comparison": compared_by, "missing": [str(task) for task in missing]}
         simple = trivial.groupby(["method", "metric"], sort=False)["value"].mean().reset_index()
         content |= {"trivial": simple, "permutations": tested, "operating_points": points}
+        content |= {"nuisances": checked.table, "site_controlled_auc": checked.areas}
         say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
     else:
+        show_nuisances(checked)
         if tested is not None:
             show_permutations(tested)
         say(f"every score, prediction and time: {out}")
@@ -351,6 +355,8 @@ def audit(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 if a finding is serious.")
     ] = False,
+    deconfound: opt.Deconfound = None,
+    deconfound_on: opt.DeconfoundOn = "all",
     label: opt.Label = "label",
     atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
@@ -361,7 +367,9 @@ def audit(
     """Check a cohort for problems that would make its scores misleading.
 
     Duplicates, sites and covariates that predict the label, connectivity that
-    predicts the site: each with its size and with advice.
+    predicts the site, predictions of the label that follow motion, age, sex or
+    site: each with its size and with advice. With --deconfound these predictions
+    are made without the effects of the covariates named.
 
     Example: [bold]cignn audit my_study[/]
     """
@@ -377,10 +385,14 @@ def audit(
     if not isinstance(cohort, Cohort):
         raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
     suggest_atlas(cohort.roi_names, as_json)
+    from cignn.connectome import Deconfound
     from cignn.evaluation import audit as look
 
+    step = None
+    if deconfound is not None:
+        step = Deconfound(names_in(deconfound), deconfound_on, unseen="pass")
     with working("looking for leaks", not as_json):
-        findings = look(cohort)
+        findings = look(cohort, deconfound=step)
     if out is not None:
         write_csv(out, findings.to_frame())
         write_settings(out.with_suffix(".settings.toml"), context)

@@ -24,7 +24,7 @@ PROTOCOLS = ["holdout", "kfold", "loso"]
 KINDS = ["correlation", "partial", "tangent", "covariance"]
 UNSEEN = ["raise", "pass", "grand_mean"]
 MISSING = ["raise", "mean"]
-FIT_ON = ["all", "controls"]
+FIT_ON = ["all", "controls", "within_classes"]
 NUISANCES = ["age", "sex", "motion", "site"]
 FORMATS = ["auto", "cohort", "tu", "ba2motifs", "spmotif", "abide", "rest-meta-mdd", "srpbs"]
 
@@ -276,7 +276,7 @@ DeconfoundOn = Annotated[
     str,
     typer.Option(
         "--deconfound-on",
-        help="Training subjects on whom these effects are estimated: all or controls.",
+        help="Training subjects on whom these effects are estimated: all, controls or within_classes.",
         callback=_one_of(FIT_ON),
         autocompletion=_words(FIT_ON),
         rich_help_panel=MODEL,

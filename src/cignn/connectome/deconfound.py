@@ -25,6 +25,7 @@ from cignn.connectome.covariates import (
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import control_class
 
+FIT_ON = ("all", "controls", "within_classes")
 NUISANCES = ("motion", "age", "sex", "site")
 _RANK = 1e-9  # singular values of the design below this share of the largest count as 0
 
@@ -46,8 +47,10 @@ class Deconfound(CohortTransformer):
     for a subject of a known site does not depend on the other subjects, nor on labels.
 
     Where classes differ in a covariate (patients often move more), part of what the classes differ in is
-    taken out with it. ``fit_on="controls"`` estimates the effects on controls, whose diagnosis cannot
-    be mistaken for an effect of the covariates.
+    mistaken for its effect and taken out too: at equal label, predictions then follow the covariate the other
+    way round. ``fit_on="within_classes"`` estimates the effects at equal label, as far as the differences of
+    the classes are more than sampling error, and leaves least of the covariate in predictions
+    (`nuisance_test`). ``fit_on="controls"`` reads controls alone, who may not cover the range of patients.
 
     Parameters
     ----------
@@ -55,8 +58,9 @@ class Deconfound(CohortTransformer):
         Columns of ``cohort.covariates``. "motion" is the mean framewise displacement, ``mean_fd``, and "site"
         stands for ``cohort.sites``. Missing values count as the training mean; a number beyond the range of
         the training cohort counts as the end of the range, because squares do not extrapolate.
-    fit_on : {"all", "controls"}, default="all"
-        Training subjects on whom the effects are estimated.
+    fit_on : {"all", "controls", "within_classes"}, default="all"
+        Training subjects on whom the effects are estimated: all, controls, or all within their classes.
+        Labels are read in `fit` only.
     control : object, default=None
         Label of the controls. None stands for the class with a name such as "TD", "HC" or
         "control", else for 0, else for the first class in sorted order.
@@ -118,7 +122,7 @@ class Deconfound(CohortTransformer):
         X : Cohort
             Training subjects with matrices and the covariates.
         y : array-like of shape (n,), default=None
-            Labels, used with ``fit_on="controls"``. By default those of the cohort.
+            Labels, not used with ``fit_on="all"``. By default those of the cohort.
 
         Returns
         -------
@@ -126,8 +130,9 @@ class Deconfound(CohortTransformer):
             The fitted transformer.
         """
         self._check(X)
-        if self.fit_on == "controls":
-            X = X[self._controls(X, y)]
+        labels = None if self.fit_on == "all" else self._labels(X, y)
+        if labels is not None and self.fit_on == "controls":
+            X = X[self._controls(labels)]
         self.n_rois_ = X.n_rois
         self.columns_, self.squares_ = [], []
         for name in known_covariates(X, self.covariates):
@@ -137,19 +142,23 @@ class Deconfound(CohortTransformer):
             self.columns_.append(column)
             self.squares_.append(_square(column, values, X.subjects))
         design = self._design(X)
-        left, sizes, right = np.linalg.svd(design, full_matrices=False)
-        kept = sizes > _RANK * sizes.max(initial=0)
-        if kept.any() and kept.sum() >= len(X) - 1:
+        inverse, rank = _pseudo_inverse(design)
+        if rank and rank >= len(X) - 1:
             raise DataError(
                 f"{len(X)} {'controls' if self.fit_on == 'controls' else 'subjects'} are too few to estimate "
-                f"the effects of {', '.join(self.covariates)} ({kept.sum()} columns)",
+                f"the effects of {', '.join(self.covariates)} ({rank} columns)",
                 values=(len(X),),
                 options=[Option("covariates", advice="leave some out of {}", step="Deconfound")],
                 remedy="fit on more subjects",
             )
-        inverse = (right[kept].T / sizes[kept]) @ left[:, kept].T
         self.mean_, self.effects_ = self._regress(X, inverse)
-        self.scale_ = self._residual_scale(X, design)
+        if labels is not None and self.fit_on == "within_classes":
+            self.effects_ = self._at_equal_label(X, design, labels)
+        scale = np.sqrt(
+            self._squares(X, _beside_one(design), np.vstack([self.mean_, self.effects_])) / len(X)
+        )
+        # infinite where nothing varies
+        self.scale_ = np.where(scale > 1e-7 * _largest(X), scale, np.inf)
         return self
 
     def transform(self, X: Cohort) -> Cohort:
@@ -196,7 +205,7 @@ class Deconfound(CohortTransformer):
         X : Cohort
             Subjects with covariates, and series or matrices.
         """
-        choice("fit_on", self.fit_on, ("all", "controls"))
+        choice("fit_on", self.fit_on, FIT_ON)
         choice("unseen", self.unseen, UNSEEN)
         named = isinstance(self.covariates, Sequence) and not isinstance(self.covariates, str)
         if not named or not all(isinstance(name, str) for name in self.covariates):
@@ -209,12 +218,15 @@ class Deconfound(CohortTransformer):
         check_cohort_input(X, "Deconfound", matrices=True)
         self.check_columns(X)
 
-    def _controls(self, X: Cohort, y: npt.ArrayLike | None) -> np.ndarray:
-        """(n,) bool: who is a control."""
+    def _labels(self, X: Cohort, y: npt.ArrayLike | None) -> pd.Series:
+        """(n,) labels of the training subjects."""
         y = X.y if y is None else y
         if y is None:
-            raise ValueError('fit_on="controls" needs labels in fit; pass y or give the cohort some.')
-        labels = pd.Series(np.asarray(y)).reset_index(drop=True)
+            raise ValueError(f'fit_on="{self.fit_on}" needs labels in fit; pass y or give the cohort some.')
+        return pd.Series(np.asarray(y)).reset_index(drop=True)
+
+    def _controls(self, labels: pd.Series) -> np.ndarray:
+        """(n,) bool: who is a control."""
         classes = sorted(labels.dropna().unique())
         control = self.control if self.control is not None or not classes else control_class(classes)
         controls = (labels == control).to_numpy()
@@ -285,16 +297,39 @@ class Deconfound(CohortTransformer):
         total = upper_triangle(total.reshape(-1, X.n_rois, X.n_rois))
         return total[0], total[1:]
 
-    def _residual_scale(self, X: Cohort, design: np.ndarray) -> np.ndarray:
-        """(p,) standard deviation of what the covariates leave, infinite where nothing varies."""
-        squares, largest, start = np.zeros_like(self.mean_), 1e-30, 0
+    def _squares(self, X: Cohort, columns: np.ndarray, effects: np.ndarray) -> np.ndarray:
+        """(p,) sums of squares of what columns (n, k) with effects (k, p) leave of the connections."""
+        squares, start = np.zeros(effects.shape[1]), 0
         for block in blocks(X.matrices):
-            values = upper_triangle(block)
-            expected = self.mean_ + design[start : start + len(block)] @ self.effects_
-            squares += ((values - expected) ** 2).sum(0)
-            largest, start = max(largest, float(np.abs(values).max(initial=0))), start + len(block)
-        scale = np.sqrt(squares / len(X))
-        return np.where(scale > 1e-7 * largest, scale, np.inf)
+            stop = start + len(block)
+            squares += ((upper_triangle(block) - columns[start:stop] @ effects) ** 2).sum(0)
+            start = stop
+        return squares
+
+    def _at_equal_label(self, X: Cohort, design: np.ndarray, labels: pd.Series) -> np.ndarray:
+        """(k, p) effects at equal label, (1 − c) of the plain ones and c of those within classes.
+
+        Within classes, what the classes differ in by sampling error is not taken out and returns as an error
+        of the effects, which a classifier finds in the same subjects. Plain effects take all differences of
+        the classes for those of the covariates. The two errors cancel with c the James–Stein factor of the
+        differences between classes, 1 − 1 / mean F.
+        """
+        codes, classes = pd.factorize(labels, use_na_sentinel=False)
+        member = np.eye(len(classes))[codes]
+        means = member / member.sum(0)
+        within = design - member @ (means.T @ design)
+        inverse, rank = _pseudo_inverse(within)
+        estimates = self._regress(X, np.vstack([inverse, means.T]))[1]
+        effects, levels = estimates[: len(inverse)], estimates[len(inverse) :]
+        plain = self._squares(X, _beside_one(design), np.vstack([self.mean_, self.effects_]))
+        left = self._squares(X, np.hstack([member, within]), np.vstack([levels, effects]))
+        free = len(X) - rank - len(classes)
+        varies = left > len(X) * (1e-7 * _largest(X)) ** 2
+        if len(classes) < 2 or free < 1 or not varies.any():
+            return self.effects_
+        ratios = (plain - left)[varies] / (len(classes) - 1) / (left[varies] / free)
+        factor = max(0.0, 1 - 1 / max(float(ratios.mean()), 1e-12))
+        return (1 - factor) * self.effects_ + factor * effects
 
     def _shift(self, X: Cohort, design: np.ndarray) -> np.ndarray:
         """(p,) shift of the subjects of one unseen site at equal covariates, without sampling error."""
@@ -315,6 +350,23 @@ class Deconfound(CohortTransformer):
             explained = design[start : start + len(block)] @ whole
             yield (block - explained.reshape(block.shape)).astype(np.float32)
             start += len(block)
+
+
+def _pseudo_inverse(design: np.ndarray) -> tuple[np.ndarray, int]:
+    """(k, n) pseudo-inverse of a design (n, k), and its rank."""
+    left, sizes, right = np.linalg.svd(design, full_matrices=False)
+    kept = sizes > _RANK * max(sizes.max(initial=0), 1e-6)
+    return (right[kept].T / sizes[kept]) @ left[:, kept].T, int(kept.sum())
+
+
+def _beside_one(design: np.ndarray) -> np.ndarray:
+    """(n, 1 + k) the design with a column for the mean."""
+    return np.hstack([np.ones((len(design), 1)), design])
+
+
+def _largest(X: Cohort) -> float:
+    """Largest absolute value of the connections."""
+    return max((float(np.abs(block).max(initial=0)) for block in blocks(X.matrices)), default=0) or 1e-30
 
 
 def _square(column: CovariateColumn, values: pd.Series, subjects: np.ndarray) -> Square | None:

@@ -32,6 +32,7 @@ DATA = ("series", "matrices")
 _NETWORKS = 9
 _MILD = 0.8  # edges are planted where the population's Fisher z is smaller: there is room on both sides
 _SPREAD = 0.15  # standard deviation of subjects' loadings around the population's
+_MOTION_SPREAD = 0.4  # standard deviation of the logarithm of framewise displacement
 _LEAST = 1e-3  # smallest eigenvalue of a covariance that had to be repaired
 
 
@@ -59,6 +60,7 @@ def make_cohort(
     confounded: bool | float = False,
     motion: float = 0.0,
     score: bool = False,
+    motion_shift: float = 0.0,
     data: str = "series",
     lengths: tuple[int, int] = (120, 240),
     n_scans: int = 1,
@@ -110,6 +112,9 @@ def make_cohort(
     score : bool, default=False
         Whether y is a score instead of a class, of mean 50 and standard deviation 10: each planted edge moves
         by its effect per standard deviation of the score, and everybody counts as a patient.
+    motion_shift : float, default=0.0
+        How much more patients move than controls: standard deviations between the means of the logarithm of
+        their displacement. With ``motion``, a nuisance that follows the label.
     data : {"series", "matrices"}, default="series"
         ROI series, or matrices of their correlations. Planted in matrices, effects are exact; in series they
         pass through a covariance that must stay positive definite, and through sampling.
@@ -129,8 +134,8 @@ def make_cohort(
     -------
     Cohort
         The subjects, with ``edge_truth`` and, with a site effect, ``site_truth``, each (R, R) bool;
-        ``edge_sets`` and ``carries`` tell who carries what. The covariates age, sex and mean_fd have nothing
-        to do with the label.
+        ``edge_sets`` and ``carries`` tell who carries what. The covariates age, sex and, without
+        ``motion_shift``, mean_fd have nothing to do with the label.
 
     Examples
     --------
@@ -159,6 +164,7 @@ def make_cohort(
     changes = np.zeros((subtypes, n_rois, n_rois))
 
     table = _covariates(n_subjects, rng)
+    table["mean_fd"] = (table["mean_fd"] * np.exp(_MOTION_SPREAD * motion_shift * y)).round(3)
     n_frames = rng.integers(lengths[0], lengths[1] + 1, n_subjects)
     owner = np.repeat(np.arange(n_subjects), n_scans)  # of every scan
     plan = Plan(edges, shifts[owner], carries[owner], n_planted, direct)
@@ -275,7 +281,7 @@ def _covariates(n: int, rng: np.random.Generator) -> pd.DataFrame:
         {
             "age": rng.uniform(18, 60, n).round(1),
             "sex": rng.choice(["M", "F"], n),
-            "mean_fd": rng.lognormal(np.log(0.15), 0.4, n).round(3),
+            "mean_fd": rng.lognormal(np.log(0.15), _MOTION_SPREAD, n).round(3),
         }
     )
 

@@ -37,6 +37,7 @@ from cignn.evaluation.known_edges import (
     explanation_roc_auc_overall,
     precision_at_k,
 )
+from cignn.evaluation.nuisances import NuisanceTest, nuisance_table, nuisance_test
 from cignn.evaluation.permuted import evaluate_permuted, permutation_table
 from cignn.evaluation.probes import Audit, Finding
 from cignn.evaluation.regression import regression_scores, scores_by_site
@@ -45,6 +46,7 @@ from cignn.evaluation.reproducibility import Reproducibility, reproducibility
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.retest import Retest, intraclass_correlation, retest_reliability
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
+from cignn.evaluation.site_auc import SiteControlledAUC, site_controlled_auc
 from cignn.evaluation.splits import Split
 from cignn.evaluation.splitters import (
     PROTOCOLS,
@@ -80,12 +82,14 @@ __all__ = [
     "Holdout",
     "KFold",
     "LeaveOneSiteOut",
+    "NuisanceTest",
     "PredefinedGroups",
     "Removal",
     "RemovalCurve",
     "Reproducibility",
     "Retest",
     "SelfConsistency",
+    "SiteControlledAUC",
     "Split",
     "Store",
     "SupersetSufficiency",
@@ -117,6 +121,8 @@ __all__ = [
     "label_permutation_check",
     "make_protocol",
     "nemenyi_test",
+    "nuisance_table",
+    "nuisance_test",
     "operating_points",
     "permutation_p_value",
     "permutation_table",
@@ -134,6 +140,7 @@ __all__ = [
     "scores_by_site",
     "self_consistency",
     "sensitivity_at_specificity",
+    "site_controlled_auc",
     "site_table",
     "sparsity",
     "stability",

@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from cignn._checks import DataError, name_some
+from cignn.connectome.deconfound import Deconfound
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.likeness import (
     NEAR_IDENTICAL,
@@ -23,6 +24,7 @@ from cignn.datasets.likeness import (
     too_many,
 )
 from cignn.datasets.scores import is_score
+from cignn.evaluation.prediction_probe import prediction_findings
 from cignn.evaluation.probes import (
     FEWEST,
     Audit,
@@ -49,6 +51,8 @@ def audit(
     *,
     near_identical: float = NEAR_IDENTICAL,
     covariates: Sequence[str] = COVARIATES,
+    predictions: pd.DataFrame | None = None,
+    deconfound: Sequence[str] | Deconfound | None = None,
 ) -> Audit:
     """Check a cohort for confounds and duplicates that would make scores misleading.
 
@@ -68,6 +72,12 @@ def audit(
         mean and leading principal components are removed before, so that different subjects are near 0.
     covariates : sequence of str, default=("age", "sex", "mean_fd")
         Columns of ``cohort.covariates`` that are tested as predictors of the label.
+    predictions : DataFrame, default=None
+        Rows of `Store.predictions` of one method: whether they follow a nuisance beyond the label is tested
+        instead of the predictions of a linear model that the audit fits.
+    deconfound : sequence of str or Deconfound, default=None
+        Covariates that are regressed out of connectivity before that linear model, inside its folds. It shows
+        whether `Deconfound` is a remedy for this cohort.
 
     Returns
     -------
@@ -109,6 +119,9 @@ def audit(
     findings += to_label + _balance(people)
     leaks = any(f.name == "site → label" and f.severity in ("serious", "warning") for f in to_label)
     findings += _from_connectivity(people, vectors[once], leaks)
+    if deconfound is not None and not isinstance(deconfound, Deconfound):
+        deconfound = Deconfound(deconfound, unseen="pass")
+    findings += prediction_findings(people, vectors[once], predictions, deconfound)
     return Audit(findings, len(np.unique(cohort.subjects)), len(cohort))
 
 

@@ -322,13 +322,20 @@ def _areas(truth: np.ndarray, probabilities: np.ndarray, weights: np.ndarray) ->
 
 def _area(positive: np.ndarray, score: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """(b,) share of (positive, negative) pairs in the right order, ties counted half."""
+    return _ratio(*ordered_pairs(positive, score, weights))
+
+
+def ordered_pairs(
+    positive: np.ndarray, score: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(b,) number of (positive, negative) pairs in the right order, ties counted half, and of all pairs."""
     order = np.argsort(score, kind="stable")
     starts = np.flatnonzero(np.diff(score[order], prepend=-np.inf))
     counts, positive = weights[:, order], positive[..., order]
     of_positive = np.add.reduceat(counts * positive, starts, axis=1)
     of_negative = np.add.reduceat(counts * ~positive, starts, axis=1)
     below = np.cumsum(of_negative, axis=1) - of_negative / 2
-    return _ratio((of_positive * below).sum(1), of_positive.sum(1) * of_negative.sum(1))
+    return (of_positive * below).sum(1), of_positive.sum(1) * of_negative.sum(1)
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:

@@ -234,10 +234,10 @@ def rescored(results: pd.DataFrame, predictions: pd.DataFrame, positive: Any) ->
     scores: dict[tuple, float] = {}
     counted: dict[Any, Any] = {}
     for _, of_data in kept.groupby("data", sort=False):
-        known = np.unique(np.concatenate(_arrays(of_data)[:3]))
+        known = np.unique(np.concatenate(prediction_arrays(of_data)[:3]))
         label = positive_class(known, positive)
         for key, some in of_data.groupby("key", sort=False):
-            true, predicted, classes, chances = _arrays(some)
+            true, predicted, classes, chances = prediction_arrays(some)
             found = classification_scores(
                 true, predicted, known if chances is None else classes, chances, label
             )
@@ -317,7 +317,7 @@ def prediction_parts(
                 )
             yield names, parts, int(subject.max()) + 1
             continue
-        true, predicted, classes, chances = _arrays(some)
+        true, predicted, classes, chances = prediction_arrays(some)
         for rows in some.groupby(["split", "seed"], sort=False).indices.values():
             given = None if chances is None else chances[rows]
             coded = counted_by(code(true[rows], predicted[rows], classes, given), positive)
@@ -340,7 +340,7 @@ def _scans(parts: list[Part]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return owner, truth, np.flatnonzero(has.sum(1) > 1)
 
 
-def _arrays(some: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+def prediction_arrays(some: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """True and predicted labels, all classes and, (n, classes), their probabilities."""
     columns = [c for c in some if str(c).startswith("p_") and some[c].notna().any()]
     names = [str(c)[2:] for c in columns]

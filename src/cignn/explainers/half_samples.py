@@ -130,7 +130,7 @@ def _nuisances(steps: Pipeline, data: Any) -> dict[str, np.ndarray]:
 def _uses_labels(steps: Pipeline) -> bool:
     """Whether a step is fitted with labels; one that is not known may be."""
     return any(
-        getattr(step, "fit_on", None) == "controls"
+        getattr(step, "fit_on", "all") != "all"
         or getattr(step, "keep_label", False)
         or not (step in (None, "passthrough") or isinstance(step, STEPS))
         for _, step in steps.steps

@@ -20,6 +20,7 @@ from cignn._files import write_text
 from cignn.evaluation.known_edges import explanation_roc_auc
 from cignn.report.decisions import decision_view
 from cignn.report.group import group_context
+from cignn.report.nuisances import nuisance_context
 from cignn.report.outcomes import outcomes_context, trivial_rows
 from cignn.report.payload import cell, payload_of
 from cignn.report.performance import (
@@ -131,6 +132,7 @@ def _context(data: ReportData, edges: Edges | None) -> dict[str, object]:
         _data_context(data)
         | group_context(data)
         | retest_context(data)
+        | nuisance_context(data.nuisances)
         | outcomes_context(data, tables)
         | {
             "title": data.title,

@@ -16,6 +16,7 @@ from cignn.datasets.exclusions import exclusion_lines
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.classification import positive_class
+from cignn.evaluation.nuisances import NuisanceChecks
 from cignn.evaluation.probes import Audit
 from cignn.evaluation.removal import Removal
 from cignn.evaluation.reproducibility import Reproducibility
@@ -32,6 +33,7 @@ from cignn.report.inputs import (
     steps_of,
     without_edges,
 )
+from cignn.report.nuisances import checked_nuisances
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class ReportData:
         Tests against permuted labels, from `permutation_table`.
     trivial : DataFrame, default=None
         Rows like those of ``results`` of methods that need no connection.
+    nuisances : NuisanceChecks, default=None
+        Whether the predictions scored follow a nuisance at equal label.
 
     Examples
     --------
@@ -132,6 +136,7 @@ class ReportData:
     steps: Sequence[Any] = ()
     permutations: pd.DataFrame | None = None
     trivial: pd.DataFrame | None = None
+    nuisances: NuisanceChecks | None = None
 
     def __post_init__(self) -> None:
         g, k = len(self.explanations), len(self.classes)
@@ -380,5 +385,8 @@ def report_of(
         steps=steps,
         permutations=permutations,
         trivial=trivial,
+        nuisances=checked_nuisances(
+            cohort, classifier.classes_, probabilities, held_out, predictions, positive
+        ),
         **more,
     )
