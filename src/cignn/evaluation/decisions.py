@@ -10,7 +10,7 @@ import pandas as pd
 
 from cignn._checks import number
 from cignn.evaluation.classification import positive_class
-from cignn.evaluation.resampling import _arrays
+from cignn.evaluation.resampling import prediction_arrays
 from cignn.evaluation.tables import NAMES
 
 THRESHOLDS = np.round(np.arange(0.01, 1.0, 0.01), 2)
@@ -233,7 +233,7 @@ def _of_positive(
 
 def _told(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Labels, probabilities and classes of rows of predictions."""
-    true, _, classes, chances = _arrays(rows)
+    true, _, classes, chances = prediction_arrays(rows)
     if chances is None:
         raise ValueError("the predictions have no probabilities (columns p_…); use methods that give them.")
     return true, chances, classes
