@@ -264,7 +264,10 @@ def test_tables_of_edges_show_correlations_where_a_model_sees_tangent_vectors(ca
     one = pd.read_csv("tangent/subjects/sub-0001.csv").iloc[0]
     a, b = (int(one[end].split()[1]) for end in ("source", "target"))
     assert one["connectivity"] == pytest.approx(np.corrcoef(cohort.series[0].T)[a, b], abs=1e-4)
-    assert call("report", "tangent_model", "--no-audit", "--json", "--out", "tangent.html").code == 0
+    assert (
+        call("report", "tangent_model", "--no-audit", "--no-files", "--json", "--out", "tangent.html").code
+        == 0
+    )
     assert "correlations are shown beside it" in words_of(here / "tangent.html")
 
 
@@ -276,7 +279,9 @@ def test_scans_of_a_subject_are_not_counted_as_subjects(call: Call, here: Path) 
     assert result.code == 0 and "36 scans of 18 subjects" in result.words
     told = json.loads(call("audit", "scans.npz", "--json").out)
     assert (told["subjects"], told["scans"]) == (18, 36)
-    result = call("report", "model", "scans.npz", *keep, "--no-audit", "--json", "--out", "scans.html")
+    result = call(
+        "report", "model", "scans.npz", *keep, "--no-audit", "--no-files", "--json", "--out", "scans.html"
+    )
     told = json.loads(result.out)
     assert (told["subjects"], told["scans"]) == (18, 36)
     assert "36 scans of 18 subjects" in words_of(here / "scans.html")
@@ -501,7 +506,7 @@ def test_every_score_of_an_evaluation_names_its_positive_class(call: Call, here:
 
 def test_the_report_of_a_run_shows_the_runs_own_figures(call: Call, here: Path, asd: Path) -> None:
     assert call(*LOSO.split(), "--positive", "ASD").code == 0
-    words = "report asd_results --no-audit --json --out"
+    words = "report asd_results --no-audit --no-files --json --out"
     told = json.loads(call(*words.split(), "asd.html").out)
     assert told["positive"] == "ASD" and told["missing"] == [] and told["subjects"] == 36
     page = words_of(here / "asd.html")
@@ -526,7 +531,7 @@ def test_the_report_of_a_run_shows_the_runs_own_figures(call: Call, here: Path, 
 def test_a_report_counts_the_patients_the_model_was_scored_by(call: Call, here: Path) -> None:
     fit = ["fit", "my_study", "--out", "counted", "--hold-out", "0.25", *QUICK, "--positive", "control"]
     assert call(*fit).code == 0
-    words = "report counted --no-audit --json --class-names control=healthy --out counted.html"
+    words = "report counted --no-audit --no-files --json --class-names control=healthy --out counted.html"
     assert json.loads(call(*words.split()).out)["positive"] == "control"
     assert "share of healthy that is recognised" in words_of(here / "counted.html")
     assert json.loads(call(*words.split(), "--positive", "patient").out)["positive"] == "patient"
@@ -552,7 +557,7 @@ def test_an_interrupted_evaluation_says_what_is_missing_and_its_report_too(
     assert planned.call_count == 1, "what is planned is handed on"
     assert result.code == 130 and "4 of 6 tasks (4 new) are done and kept in half; missing: " in result.words
     assert "(loso site-" in result.words and not (here / "half" / "summary.csv").exists()
-    result = call("report", "half", "--no-audit", "--out", "half.html")
+    result = call("report", "half", "--no-audit", "--no-files", "--out", "half.html")
     assert result.code == 0 and "unfinished, 2 tasks are missing; nothing is ranked" in result.words
     page = words_of(here / "half.html")
     assert "This evaluation is unfinished: 2 tasks have no scores." in page
@@ -560,7 +565,7 @@ def test_an_interrupted_evaluation_says_what_is_missing_and_its_report_too(
     assert "best balanced accuracy first" not in page and "Mean over 3 test sets" not in page
     monkeypatch.setattr(runner, "run_stack", real)
     assert json.loads(call(*words, "--json").out)["missing"] == []
-    told = json.loads(call("report", "half", "--no-audit", "--out", "half.html", "--json").out)
+    told = json.loads(call("report", "half", "--no-audit", "--no-files", "--out", "half.html", "--json").out)
     assert told["missing"] == [] and "best balanced accuracy first" in words_of(here / "half.html")
 
 
@@ -647,8 +652,11 @@ def test_an_atlas_that_was_forgotten_is_suggested_and_taken_later(call: Call, he
     assert set(edges["source"]) <= set(aal116().names) and "source_system" in edges
     numbers = pd.read_csv("numbers/group_edges.csv")
     np.testing.assert_allclose(edges["contribution"], numbers["contribution"])
-    assert words in call("report", "unnamed", "--out", "u1.html", "--no-audit").err
-    assert call("report", "unnamed", "--out", "u2.html", "--no-audit", "--atlas", "aal116").code == 0
+    assert words in call("report", "unnamed", "--out", "u1.html", "--no-audit", "--no-files").err
+    assert (
+        call("report", "unnamed", "--out", "u2.html", "--no-audit", "--no-files", "--atlas", "aal116").code
+        == 0
+    )
     assert "Precentral_L" in (here / "u2.html").read_text()
     assert call("predict", "unnamed", "unnamed.npz", "--atlas", "aal116").code == 0
     call("fit", "unnamed.npz", "--out", "named", "--method", "lasso", "--atlas", "aal116", "--json")
@@ -676,7 +684,7 @@ def test_a_report_is_promised_where_there_is_a_network_to_explain(call: Call, he
     assert refused.code == 2 and "no method of baselines is a network that can be explained" in refused.words
     words = "evaluate my_study --methods linear-svm,gin --set epochs=1 --out network"
     assert "to look at them: cignn report network" in call(*words.split()).words
-    assert call("report", "network", "--out", "network.html", "--no-audit").code == 0
+    assert call("report", "network", "--out", "network.html", "--no-audit", "--no-files").code == 0
     assert isinstance(load_model("network/model").classifier_, GNNClassifier)
 
 
@@ -685,17 +693,17 @@ def test_a_report_trains_again_after_an_evaluation_with_other_settings(call: Cal
         words = f"evaluate my_study --methods gin --set epochs=1 --set hidden={hidden} --out anew"
         assert call(*words.split()).code == 0
         before = (here / "anew/model/model.safetensors").stat().st_mtime_ns if hidden == "[6]" else 0
-        assert call("report", "anew", "--out", "anew.html", "--no-audit").code == 0
+        assert call("report", "anew", "--out", "anew.html", "--no-audit", "--no-files").code == 0
         assert load_model("anew/model").classifier_.get_params()["hidden"] == tuple(json.loads(hidden))
     assert (here / "anew/model/model.safetensors").stat().st_mtime_ns == before, "once"
     config = here / "anew" / "model" / "config.json"
     config.write_text("{}")
-    refused = call("report", "anew", "--out", "anew.html", "--no-audit")
+    refused = call("report", "anew", "--out", "anew.html", "--no-audit", "--no-files")
     assert refused.code == 2 and "or delete anew/model: the report then trains a new one" in refused.err
     shutil.rmtree(config.parent)
     file = here / "anew" / "settings.toml"
     file.write_text(file.read_text().replace("hidden", "old_name"))
-    refused = call("report", "anew", "--out", "anew.html", "--no-audit")
+    refused = call("report", "anew", "--out", "anew.html", "--no-audit", "--no-files")
     assert refused.code == 2 and "anew/settings.toml: none of gin has a parameter 'old_name'" in refused.err
 
 
@@ -712,7 +720,7 @@ def test_report_of_a_model_and_of_an_evaluation(call: Call, here: Path) -> None:
         "evaluate my_study --methods ci-gnn,linear-svm --set epochs=1 --set n_estimators=1 --out for_report"
     )
     assert call(*words.split()).code == 0
-    result = call("report", "for_report", "--out", "r2.html", "--no-audit", "--json")
+    result = call("report", "for_report", "--out", "r2.html", "--no-audit", "--no-files", "--json")
     assert result.code == 0, result.err
     assert load_model("for_report/model").trained_on(load_cohort("my_study")).sum() == 36 - 7
     result = call("report", "model", "new_subjects", "--results", "for_report", "--out", "r3.html")
@@ -855,7 +863,7 @@ def test_nuisance_is_taken_out_in_fit_evaluate_and_report(call: Call, here: Path
     words = "evaluate my_study --config clean.toml --protocol loso --out cleaned --set epochs=1 --json"
     done = call(*words.split())
     assert done.code == 0, done.err
-    assert call("report", "cleaned", "--out", "clean.html", "--no-audit", "--json").code == 0
+    assert call("report", "cleaned", "--out", "clean.html", "--no-audit", "--no-files", "--json").code == 0
     assert load_model("cleaned/model").named_steps["deconfound"].unseen == "grand_mean"
 
 

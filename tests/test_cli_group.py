@@ -90,7 +90,7 @@ def test_group_refuses_what_it_does_not_know(call, here) -> None:
 def test_a_report_shows_what_survives_and_keeps_it(call, here, asked) -> None:
     fit = "fit my_study --out model --epochs 1 --n-estimators 1 --json"
     assert call(*fit.split()).code == 0
-    words = "report model --no-audit --json --out first.html --resamples 6"
+    words = "report model --no-audit --no-files --json --out first.html --resamples 6"
     result = call(*words.split())
     assert result.code == 0, result.err
     assert asked[-1]["n_resamples"] == 6 and len(asked[-1]["data"]) == 36
@@ -100,7 +100,9 @@ def test_a_report_shows_what_survives_and_keeps_it(call, here, asked) -> None:
     assert call(*again.split(), "--json").code == 0
     n_calls = len(asked)
     for given in ("first.group.npz", "found"):
-        result = call("report", "model", "--no-audit", "--json", "--out", "second.html", "--group", given)
+        result = call(
+            "report", "model", "--no-audit", "--no-files", "--json", "--out", "second.html", "--group", given
+        )
         assert result.code == 0, result.err
         page = (here / "second.html").read_text()
         assert "connections survive" in page
@@ -108,7 +110,7 @@ def test_a_report_shows_what_survives_and_keeps_it(call, here, asked) -> None:
     assert len(asked) == n_calls, "nothing is trained again"
     result = call("report", "model", "--group", "found", "--resamples", "5")
     assert result.code == 2 and "has no use beside --group" in result.words
-    result = call("report", "model", "--group", "my_study", "--no-audit")
+    result = call("report", "model", "--group", "my_study", "--no-audit", "--no-files")
     assert result.code == 2 and "my_study is not a folder written by cignn group" in result.words
 
 

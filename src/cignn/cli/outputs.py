@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +139,15 @@ def read_trivial(folder: Path, rows: pd.DataFrame) -> pd.DataFrame | None:
     names = ["data", "protocol", "split", "seed"]
     here, there = ({tuple(map(str, row)) for row in one[names].to_numpy()} for one in (table, rows))
     return table.assign(explainer="") if here >= there else None
+
+
+def other_settings(evaluated: Mapping[str, Any], model: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+    """Name the settings of steps in which an evaluation and a model differ; "" where they do not.
+
+    usual : the values where a file of settings does not say.
+    """
+    pairs = {name: (evaluated.get(name, value), model.get(name, value)) for name, value in usual.items()}
+    return ", ".join(f"{name} ({a} instead of {b})" for name, (a, b) in pairs.items() if a != b)
 
 
 def _read(file: Path) -> pd.DataFrame | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -19,7 +20,7 @@ from cignn.cli.models import (
     with_correlations,
     with_names,
 )
-from cignn.cli.outputs import read_permutations, read_trivial
+from cignn.cli.outputs import other_settings, read_permutations, read_trivial
 from cignn.cli.reading import (
     as_graphs,
     check_file,
@@ -89,6 +90,10 @@ def report(
         str | None, typer.Option(help="Names of the labels, such as 0=controls,1=patients.", metavar="NAMES")
     ] = None,
     audit: Annotated[bool, typer.Option(help="Include an audit of the cohort.")] = True,
+    files: Annotated[
+        bool,
+        typer.Option(help="Write methods.md, tables and figures for a paper to a folder beside the page."),
+    ] = True,
     resamples: Annotated[
         int,
         typer.Option(
@@ -133,6 +138,7 @@ def report(
     from cignn.evaluation.splits import labels_of
     from cignn.report import report_of, write_report
     from cignn.report.inputs import steps_of
+    from cignn.report.methods_text import OTHER
 
     results, model = (run, model) if is_results else (results, run)
     settings = read_settings(run)
@@ -176,20 +182,26 @@ def report(
             random_state=seed,
             verbose=int(not as_json),
         )
+        if results is not None and model is not None and (model / FILE).is_file():
+            other = other_settings(read_settings(results), read_settings(model), STEPS)
+            content = replace(content, facts={**content.facts, **({OTHER: other} if other else {})})
         with working("writing", not as_json):
-            write_report(out, content)
+            write_report(out, content, files=files)
     except KeyboardInterrupt:
         raise InterruptedWorkError(_kept(out, run / "model")) from None
     write_settings(out.with_suffix(".settings.toml"), context)
     if as_json:
         counts = {"subjects": len(set(subject_names(cohort))), "scans": len(graphs)}
         told = {"positive": counted, "missing": [str(task) for task in evaluated.missing]}
+        told["files"] = out.with_name(f"{out.stem}_files") if files else None
         say_json({"report": out, "model": model, **counts, **told, "bytes": out.stat().st_size})
     else:
         if evaluated.missing:
             n = len(evaluated.missing)
             complain("note", f"the evaluation is unfinished, {n} tasks are missing; nothing is ranked.")
         say(f"the report: {out.resolve()}")
+        if files:
+            say(f"for the paper: {out.resolve().with_name(f'{out.stem}_files')}")
 
 
 def _group(

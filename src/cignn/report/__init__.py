@@ -13,6 +13,7 @@ from cignn.report.decisions import draw_decision_curves
 from cignn.report.graphs import draw_graph, draw_graphs, draw_molecules, molecule_picture
 from cignn.report.history import draw_history
 from cignn.report.html import write_report
+from cignn.report.paper_files import write_paper_files
 from cignn.report.ranks import draw_critical_difference, draw_p_values
 from cignn.report.report_data import ReportData, report_of
 from cignn.report.roc import draw_confusion, draw_roc
@@ -45,5 +46,6 @@ __all__ = [
     "draw_system_matrix",
     "molecule_picture",
     "report_of",
+    "write_paper_files",
     "write_report",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -20,8 +21,10 @@ from cignn._files import write_text
 from cignn.evaluation.known_edges import explanation_roc_auc
 from cignn.report.decisions import decision_view
 from cignn.report.group import group_context
+from cignn.report.methods_text import methods_text
 from cignn.report.nuisances import nuisance_context
 from cignn.report.outcomes import outcomes_context, trivial_rows
+from cignn.report.paper_files import PaperFile, linked, write_paper_files
 from cignn.report.payload import cell, payload_of
 from cignn.report.performance import (
     NAMES,
@@ -40,10 +43,10 @@ from cignn.report.report_data import ReportData
 from cignn.report.retest import retest_context
 
 PROTOCOLS = {"holdout": "random hold-outs", "kfold": "cross-validation", "loso": "leaving one site out"}
-SCRIPTS = ("data.js", "charts.js", "table.js", "viewer.js", "evidence.js", "subject.js", "main.js")
+SCRIPTS = ("data.js", "charts.js", "table.js", "viewer.js", "evidence.js", "subject.js", "main.js", "copy.js")
 
 
-def write_report(path: str | Path, data: ReportData, *, budget: int = BUDGET) -> Path:
+def write_report(path: str | Path, data: ReportData, *, budget: int = BUDGET, files: bool = False) -> Path:
     """Write a report as one self-contained HTML file.
 
     Parameters
@@ -55,6 +58,9 @@ def write_report(path: str | Path, data: ReportData, *, budget: int = BUDGET) ->
     budget : int, default=21000000
         Bytes that the graphs' edges may take before they are encoded. Where they do not fit, each graph keeps
         its top edges and the page says so.
+    files : bool, default=False
+        Whether to write what a paper takes from the report as well, by `write_paper_files`: to the folder
+        ``NAME_files`` beside ``NAME.html``. The page links to them.
 
     Returns
     -------
@@ -76,12 +82,17 @@ def write_report(path: str | Path, data: ReportData, *, budget: int = BUDGET) ->
         raise ValueError(f"a report is an .html file, got {path.name!r}.")
     if path.is_dir():
         raise ValueError(f"{path} is a folder; pass the name of a file in it.")
-    write_text(path, render_report(data, budget=budget))  # atomically: an older report stays until then
+    links = {}
+    if files:
+        links = linked(write_paper_files(path.with_name(f"{path.stem}_files"), data), path)
+    write_text(path, render_report(data, budget=budget, files=links))  # an older report stays until then
     return path
 
 
-def render_report(data: ReportData, *, budget: int = BUDGET) -> str:
-    """Return the HTML text of a report."""
+def render_report(
+    data: ReportData, *, budget: int = BUDGET, files: Mapping[str, Sequence[PaperFile]] | None = None
+) -> str:
+    """Return the HTML text of a report; files : beside it, by their kind."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -102,6 +113,8 @@ def render_report(data: ReportData, *, budget: int = BUDGET) -> str:
     payload = payload_of(data, edges, kept)
     return environment.get_template("report.html").render(
         **_context(data, edges),
+        methods=methods_text(data),
+        files=dict(files or {}),
         style=source("report.css"),
         script=script,
         policy=f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
