@@ -74,6 +74,7 @@ STEPS: dict[str, tuple[tuple[Any, ...], str, str]] = {
         "controls among the training subjects",
         "ComBat",
     ),
+    "within classes": ((Deconfound(("age",), fit_on="within_classes"),), "at equal label", "controls among"),
     "density": ((ConnectomeGraphs(0.1),), "the strongest 10 % of connections", "all connections"),
     "positive": ((ConnectomeGraphs(sign="positive"),), "positive ones only", "with their sign"),
 }  # steps, what is said, what is not
@@ -100,6 +101,8 @@ def test_the_evaluation_is_described_as_it_was(plain: ReportData) -> None:
     assert "differed from the model described here in fisher" in said(
         replace(plain, facts={**plain.facts, OTHER: "fisher (True instead of False)"})
     )
+    told = {"decisions of the evaluation": "Probabilities were calibrated."}
+    assert "Probabilities were calibrated." in said(replace(plain, facts={**plain.facts, **told}))
     bare = replace(plain, results=None, predictions=None, permutations=None, trivial=None)
     assert "The model was not scored." in said(bare)
     assert "trained on and do not estimate" in said(replace(bare, trained_on=True))
@@ -168,7 +171,7 @@ def test_tables_are_written_with_all_digits_and_printed_escaped(plain: ReportDat
     assert (folder / "methods.md").read_text("utf-8") == methods_text(plain).markdown(plain.title)
     for name in ("methods", "comparison", "permutations", "scores", "sites", "confusion"):
         assert {f"tables/{name}.csv", f"tables/{name}.tex"} <= names
-    for name in ("roc", "confusion", "calibration", "sites", "connectogram"):
+    for name in ("roc", "confusion", "calibration", "decision_curve", "sites", "connectogram"):
         assert {f"figures/{name}.svg", f"figures/{name}.pdf"} <= names
     assert (folder / "figures" / "roc.pdf").read_bytes().startswith(b"%PDF")
     table = pd.read_csv(folder / "tables" / "methods.csv")

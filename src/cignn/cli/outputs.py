@@ -150,6 +150,25 @@ def other_settings(evaluated: Mapping[str, Any], model: Mapping[str, Any], usual
     return ", ".join(f"{name} ({a} instead of {b})" for name, (a, b) in pairs.items() if a != b)
 
 
+def told_settings(evaluated: Mapping[str, Any]) -> dict[str, str]:
+    """Sentences about the settings of an evaluation that its model does not show, for a methods paragraph."""
+    out = {}
+    chosen = []
+    if evaluated.get("calibrate"):
+        chosen.append(f"probabilities were calibrated ({evaluated['calibrate']})")
+    if evaluated.get("threshold") is not None:
+        chosen.append(f"the decision threshold was set by the rule {evaluated['threshold']}")
+    if chosen:
+        words = " and ".join(chosen)
+        out["decisions of the evaluation"] = f"{words[0].upper()}{words[1:]} inside the training part."
+    if evaluated.get("views"):
+        names = str(evaluated["views"]).replace(",", ", ")
+        out["views of the evaluation"] = (
+            f"Several views of each subject ({names}) were fused inside the fold."
+        )
+    return out
+
+
 def _read(file: Path) -> pd.DataFrame | None:
     import pandas as pd
 

@@ -20,7 +20,7 @@ from cignn.cli.models import (
     with_correlations,
     with_names,
 )
-from cignn.cli.outputs import other_settings, read_permutations, read_trivial
+from cignn.cli.outputs import other_settings, read_permutations, read_trivial, told_settings
 from cignn.cli.reading import (
     as_graphs,
     check_file,
@@ -184,7 +184,8 @@ def report(
         )
         if results is not None and model is not None and (model / FILE).is_file():
             other = other_settings(read_settings(results), read_settings(model), STEPS)
-            content = replace(content, facts={**content.facts, **({OTHER: other} if other else {})})
+            said = told_settings(read_settings(results)) | ({OTHER: other} if other else {})
+            content = replace(content, facts={**content.facts, **said})
         with working("writing", not as_json):
             write_report(out, content, files=files)
     except KeyboardInterrupt:

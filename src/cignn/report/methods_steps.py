@@ -123,10 +123,11 @@ def _harmonised(step: Any, cite: Citations) -> list[str]:
 def _deconfounded(step: Any) -> list[str]:
     names = {"motion": "head motion (mean framewise displacement)"}
     which = listed([names.get(str(name), str(name)) for name in step.covariates])
-    who = "the controls among the training subjects" if step.fit_on == "controls" else "the training subjects"
-    return [
-        f"Effects of {which} were regressed out of every connection, with coefficients estimated on {who}."
-    ]
+    who = {
+        "controls": "on the controls among the training subjects",
+        "within_classes": "on the training subjects at equal label",
+    }.get(str(step.fit_on), "on the training subjects")
+    return [f"Effects of {which} were regressed out of every connection, with coefficients estimated {who}."]
 
 
 def _graphs(step: Any) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 from cignn import __version__
 from cignn.connectome import Connectivity
 from cignn.evaluation.trivial import TRIVIAL
+from cignn.report.decisions import decision_view
 from cignn.report.methods_steps import (
     BASELINES,
     classifier_words,
@@ -22,6 +23,7 @@ from cignn.report.performance import MIN_TASKS, scored_of
 from cignn.report.references import Citations, Reference
 from cignn.report.report_data import ReportData
 
+TOLD = ("decisions of the evaluation", "views of the evaluation")  # facts that are sentences
 OTHER = "settings of the evaluation"  # a fact, where the model of a report has others
 SHALLOW = ("linear-svm", "rbf-svm", "random-forest", "lasso")
 READINGS = {
@@ -73,7 +75,7 @@ def _evaluation(data: ReportData, cite: Citations) -> list[str]:
     text: list[str] = []
     rows = data.results
     if rows is None or not len(rows):
-        return _single(data)
+        return _single(data, cite)
     if "explainer" in rows:
         rows = rows[rows["explainer"].fillna("") == ""]
     needed = {"protocol", "split", "seed", "n_train", "n_validation", "n_test"}
@@ -91,7 +93,8 @@ def _evaluation(data: ReportData, cite: Citations) -> list[str]:
         text.append("Methods without epochs learnt from the training and validation parts together.")
     if data.trivial is not None:
         text.append(f"As references without connectivity, {_trivial(data.trivial)}.")
-    text += _intervals(data, rows, cite) + _tests(data, methods, rows, cite)
+    text += [str(data.facts[name]) for name in TOLD if name in data.facts]
+    text += _intervals(data, rows, cite) + _tests(data, methods, rows, cite) + _checks(data, cite)
     other = data.facts.get(OTHER)
     if other is not None:
         text.append(f"The methods that were evaluated differed from the model described here in {other}.")
@@ -115,7 +118,7 @@ def _own(data: ReportData) -> str | None:
     return None if data.predictions is None else str(data.predictions["method"].iloc[0])
 
 
-def _single(data: ReportData) -> list[str]:
+def _single(data: ReportData, cite: Citations) -> list[str]:
     scored = scored_of(data)
     if scored is None:
         return ["The model was not scored."]
@@ -125,7 +128,7 @@ def _single(data: ReportData) -> list[str]:
             "others."
         ]
     text = f"The model was scored on {scored.n_subjects} subjects that it was not trained on."
-    return [text, "Intervals are 95 % bootstrap intervals over these subjects."]
+    return [text, "Intervals are 95 % bootstrap intervals over these subjects.", *_checks(data, cite)]
 
 
 def _protocol(name: str, rows: pd.DataFrame) -> str:
@@ -191,6 +194,22 @@ def _tests(data: ReportData, methods: list[str], rows: pd.DataFrame, cite: Citat
         text.append(
             f"Scores were tested against chance by repeating the whole evaluation {counted(n, 'time')} "
             f"with labels permuted over subjects{where} {cite('permutation')}."
+        )
+    return text
+
+
+def _checks(data: ReportData, cite: Citations) -> list[str]:
+    """What was asked of the predictions beside their scores."""
+    text = []
+    if data.nuisances is not None and len(data.nuisances.table):
+        names = [str(name) for name in data.nuisances.table["nuisance"]]
+        text.append(
+            f"Whether predictions follow {listed(names)} at equal label was tested by permuting the nuisance "
+            f"within classes {cite('nuisance')}, with Holm's correction {cite('holm')}."
+        )
+    if decision_view(data) is not None:
+        text.append(
+            f"Decision curves show the net benefit of acting on the prediction {cite('decision-curve')}."
         )
     return text
 

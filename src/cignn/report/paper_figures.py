@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from cignn.evaluation.decisions import decision_curve
 from cignn.report.connectogram import draw_connectogram
 from cignn.report.connectome import draw_connectome
 from cignn.report.curves import draw_calibration
+from cignn.report.decisions import decision_view, draw_decision_curves
 from cignn.report.outcomes import roc_of
 from cignn.report.performance import calibration_bins, scored_of, site_rows
 from cignn.report.report_data import ReportData
@@ -31,6 +33,7 @@ def write_figures(folder: Path, data: ReportData) -> list[Path]:
         "roc": _roc,
         "confusion": _confusion,
         "calibration": _calibration,
+        "decision_curve": _decision_curve,
         "sites": _sites,
         "connectome": _connectome,
         "connectogram": _connectogram,
@@ -97,6 +100,14 @@ def _calibration(data: ReportData) -> Figure | None:
         p = scored.coded.probabilities.max(1)
         y = scored.coded.probabilities.argmax(1) == scored.coded.truth
     return draw_calibration(pd.DataFrame({"y": y.astype(int), "probability": np.clip(p, 0, 1)}))
+
+
+def _decision_curve(data: ReportData) -> Figure | None:
+    scored = scored_of(data)
+    if scored is None or scored.coded.probabilities is None or decision_view(data) is None:
+        return None
+    chances = scored.coded.probabilities
+    return draw_decision_curves(decision_curve(scored.coded.truth, chances, np.array([0, 1]), positive=1))
 
 
 def _sites(data: ReportData) -> Figure | None:

@@ -108,6 +108,16 @@ REFERENCES = {
         "American Statistical Association 22, 209–212, 1927.",
         "10.1080/01621459.1927.10502953",
     ),
+    "nuisance": Reference(
+        "Spisak T. Statistical quantification of confounding bias in machine learning models. GigaScience "
+        "11, giac082, 2022.",
+        "10.1093/gigascience/giac082",
+    ),
+    "decision-curve": Reference(
+        "Vickers AJ, Elkin EB. Decision curve analysis: a novel method for evaluating prediction models. "
+        "Medical Decision Making 26, 565–574, 2006.",
+        "10.1177/0272989X06295361",
+    ),
     "aal116": Reference(
         "Tzourio-Mazoyer N, Landeau B, Papathanassiou D, et al. Automated anatomical labeling of activations "
         "in SPM using a macroscopic anatomical parcellation of the MNI MRI single-subject brain. NeuroImage "
