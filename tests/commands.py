@@ -16,7 +16,19 @@ import pandas as pd
 from cignn.datasets import Cohort, make_cohort
 
 SCRIPT = Path(sys.executable).parent / "cignn"
-ALL = ("demo", "fit", "predict", "explain", "group", "evaluate", "audit", "reproduce", "report", "info")
+ALL = (
+    "demo",
+    "fit",
+    "predict",
+    "explain",
+    "group",
+    "evaluate",
+    "audit",
+    "reproduce",
+    "report",
+    "validate",
+    "info",
+)
 
 
 class Result:

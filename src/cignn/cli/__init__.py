@@ -1,6 +1,6 @@
 """The command line, thin over the Python API: one module per group of commands."""
 
-from cignn.cli import demo, evaluate, fit, group, predict, report, reproduce  # the commands
+from cignn.cli import demo, evaluate, fit, group, predict, report, reproduce, validate  # the commands
 from cignn.cli.app import app, main
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "predict",
     "report",
     "reproduce",
+    "validate",
 ]

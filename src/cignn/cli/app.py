@@ -168,7 +168,19 @@ def _cell(value: Any, digits: int) -> str:
 
 
 # as people meet them
-ORDER = ("demo", "audit", "fit", "predict", "explain", "group", "evaluate", "report", "reproduce", "info")
+ORDER = (
+    "demo",
+    "audit",
+    "fit",
+    "predict",
+    "explain",
+    "group",
+    "evaluate",
+    "validate",
+    "report",
+    "reproduce",
+    "info",
+)
 
 
 def _bare(params: list[Any]) -> list[Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
-from cignn._arrays import upper_indices
+from cignn._arrays import blocks, upper_indices, upper_triangle
 from cignn._checks import choice, number, whole
 from cignn._mapped import MappedArray, Rows, scratch
 from cignn.connectome.covariates import CohortTransformer, check_cohort_input, check_rois, check_symmetry
@@ -25,6 +25,28 @@ SIGNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "absolute": np.abs,
 }
 FEATURES = ("connectivity", "edges", "constant")
+
+
+class TrainingConnections(NamedTuple):
+    """Mean and standard deviation (p,) of each connection over n scans, and the largest absolute value."""
+
+    n: int
+    mean: np.ndarray
+    std: np.ndarray
+    largest: float
+
+    @classmethod
+    def of(cls, X: Cohort) -> TrainingConnections:
+        """Measure the connections above the diagonal of a cohort with matrices."""
+        total = squares = np.zeros(X.n_rois * (X.n_rois - 1) // 2)
+        first, largest = upper_triangle(np.asarray(X.matrices[0])), 0.0  # type: ignore[index]
+        for block in blocks(X.matrices):
+            values = upper_triangle(block).astype(np.float64)  # sums of differences lose no digits
+            total, squares = total + (values - first).sum(0), squares + ((values - first) ** 2).sum(0)
+            largest = max(largest, float(np.abs(values).max(initial=0)))
+        mean = total / len(X)
+        std = np.sqrt(np.maximum(squares / len(X) - mean**2, 0))
+        return cls(len(X), mean + first, np.where(std > 1e-6 * largest, std, 0), largest)
 
 
 class ConnectomeGraphs(CohortTransformer):
@@ -55,6 +77,8 @@ class ConnectomeGraphs(CohortTransformer):
     ----------
     n_rois_ : int
         Number of ROIs seen in `fit`.
+    connections_ : TrainingConnections or None
+        Mean and standard deviation of each training connection; None for models of older versions.
 
     Examples
     --------
@@ -65,6 +89,8 @@ class ConnectomeGraphs(CohortTransformer):
     >>> ConnectomeGraphs(density=0.2).fit_transform(matrices)
     GraphSet(4 aligned graphs, 10 nodes, 9.0 edges, 10 features)
     """
+
+    connections_: TrainingConnections | None = None
 
     def __init__(
         self,
@@ -82,7 +108,9 @@ class ConnectomeGraphs(CohortTransformer):
         self.features = features
 
     def fit(self, X: Cohort, y: npt.ArrayLike | None = None) -> Self:
-        """Check the parameters; nothing is learned.
+        """Check the parameters, and keep what the training connections are like.
+
+        Graphs do not depend on it; `validate` compares other cohorts with it.
 
         Parameters
         ----------
@@ -98,6 +126,7 @@ class ConnectomeGraphs(CohortTransformer):
         """
         self._check(X)
         self.n_rois_ = X.n_rois
+        self.connections_ = TrainingConnections.of(X)
         return self
 
     def __sklearn_tags__(self) -> Tags:

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from cignn.connectome.combat import ComBat
 from cignn.connectome.connectivity import _NILEARN, Connectivity
-from cignn.connectome.connectome_graphs import ConnectomeGraphs
+from cignn.connectome.connectome_graphs import ConnectomeGraphs, TrainingConnections
 from cignn.connectome.covariates import CovariateColumn
 from cignn.connectome.deconfound import Deconfound, Square
 from cignn.datasets.atlas import Atlas
@@ -175,6 +175,9 @@ def state_of(step: Any) -> StepState:
         facts["columns"] = _plain_columns(step.columns_)
         facts["squares"] = [None if square is None else list(square) for square in step.squares_]
         arrays = {key: getattr(step, key) for key in _DECONFOUND}
+    elif step.connections_ is not None:
+        facts["scans"], facts["largest"] = step.connections_.n, step.connections_.largest
+        arrays = {"mean": step.connections_.mean, "std": step.connections_.std}
     return StepState(name, params, facts, {key: np.ascontiguousarray(a) for key, a in arrays.items()})
 
 
@@ -208,6 +211,9 @@ def step_from(state: StepState, n_rois: int) -> Any:
         ]
         for key in _DECONFOUND:
             setattr(step, key, arrays[key])
+    elif "scans" in facts:  # not of older models
+        learnt = arrays["mean"], arrays["std"]
+        step.connections_ = TrainingConnections(int(facts["scans"]), *learnt, float(facts["largest"]))
     return step
 
 
@@ -217,6 +223,8 @@ def _check_arrays(state: StepState, n_rois: int) -> None:
     wanted: dict[str, tuple[int, ...]] = {}
     if state.step == "Connectivity" and state.facts["measured"] and state.params["kind"] == "tangent":
         wanted = {"mean": (n_rois, n_rois), "whitening": (n_rois, n_rois)}
+    elif state.step == "ConnectomeGraphs" and "scans" in state.facts:
+        wanted = {"mean": (pairs,), "std": (pairs,)}
     elif state.step in ("ComBat", "Deconfound"):
         columns = state.facts["columns"]  # a number that never varied has no effect
         if [column["name"] for column in columns] != list(dict.fromkeys(state.params["covariates"])):

@@ -1,6 +1,7 @@
 """How good a classifier or regressor and its explanations are."""
 
 from cignn.evaluation.audit import audit
+from cignn.evaluation.calibration import CalibrationLine, calibration_line
 from cignn.evaluation.carriers import subject_score_table, subject_scores
 from cignn.evaluation.classification import (
     calibration_curve,
@@ -73,10 +74,12 @@ from cignn.evaluation.sufficiency import (
     superset_sufficiency,
 )
 from cignn.evaluation.tables import score_table, site_table, summary
+from cignn.evaluation.validation import Validation, validate
 
 __all__ = [
     "PROTOCOLS",
     "Audit",
+    "CalibrationLine",
     "ExplanationCurve",
     "Finding",
     "Holdout",
@@ -94,12 +97,14 @@ __all__ = [
     "Store",
     "SupersetSufficiency",
     "TaskFailedWarning",
+    "Validation",
     "agreement",
     "agreement_table",
     "audit",
     "average_ranks",
     "bootstrap_intervals",
     "calibration_curve",
+    "calibration_line",
     "characterisation_score",
     "classification_scores",
     "compare_methods",
@@ -151,4 +156,5 @@ __all__ = [
     "top_edge_masks",
     "top_overlap",
     "univariate_scores",
+    "validate",
 ]
