@@ -140,6 +140,7 @@ def main() -> None:
         protocol: Any = KFold(5) if args.protocol == "kfold" else LeaveOneSiteOut()
         todo = [(s, split) for s in args.seeds for split in protocol.splits(cohort, s)]
         todo = [(s, t) for s, t in todo if (args.protocol, args.shuffled, s, t.name) not in done]
+        todo.sort(key=lambda one: (one[0], -len(one[1].test)))  # an unfinished run has most of the subjects
         args.out.parent.mkdir(parents=True, exist_ok=True)
         for seed, split in todo[: args.most]:
             by = "site" if args.protocol == "loso" else "subject"

@@ -31,6 +31,14 @@ from cignn.cli.decisions import (
     with_decisions,
     write_decisions,
 )
+from cignn.cli.learning import (
+    LearningCurveOption,
+    Sizes,
+    check_curve,
+    check_sizes,
+    learning_table,
+    show_learning,
+)
 from cignn.cli.models import (
     check_kind,
     check_methods,
@@ -143,6 +151,8 @@ def evaluate(
             metavar="N",
         ),
     ] = 0,
+    learning_curve: LearningCurveOption = False,
+    train_sizes: Sizes = None,
     jobs: opt.Jobs = 1,
     scheduler: Annotated[
         str | None,
@@ -194,6 +204,7 @@ def evaluate(
     check_methods(names_in(methods))
     check_kind(connectivity, fisher)
     fused = check_views(views, view, connectivity)
+    sizes = check_sizes(learning_curve, train_sizes)
     cut, shares = check_decisions(calibrate, threshold, specificity)
     from cignn import Cohort
     from cignn.evaluation import Store, make_protocol, positive_class, summary
@@ -226,6 +237,8 @@ def evaluate(
         refuse_for_graphs(context)
     n_classes = len(set(labels_of(cohort).y.tolist()))
     estimators = with_decisions(estimators, calibrate, cut, counted, n_classes, by)
+    if learning_curve:
+        check_curve(sizes, cohort, how)
     named = {name_of(data): cohort}
     tasks = plan(estimators, named, how, seeds, names_in(explainers) or None, positive=positive)
     write_settings(out / FILE, context)
@@ -257,6 +270,10 @@ def evaluate(
     tested = None
     if permutations:
         tested = permuted_table(out, estimators, named, how, seeds, results, trivial, permutations, **running)
+    learnt = None
+    if learning_curve:
+        with Store(out) as store:
+            learnt = learning_table(out, estimators, named, how, seeds, sizes, results, store, **running)
     if as_json:
         content = {"out": out, "positive": counted, "summary": table.reset_index()}
         compared_by = None if comparison is None else comparison[comparison["metric"] == "accuracy"]
@@ -264,11 +281,14 @@ def evaluate(
         simple = trivial.groupby(["method", "metric"], sort=False)["value"].mean().reset_index()
         content |= {"trivial": simple, "permutations": tested, "operating_points": points}
         content |= {"nuisances": checked.table, "site_controlled_auc": checked.areas}
+        content |= {"learning_curve": learnt}
         say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
     else:
         show_nuisances(checked)
         if tested is not None:
             show_permutations(tested)
+        if learnt is not None:
+            show_learning(learnt, out)
         say(f"every score, prediction and time: {out}")
         if able:
             say(f"to look at them: cignn report {out}")

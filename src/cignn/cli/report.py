@@ -12,6 +12,7 @@ import typer
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command, complain, say, say_json
+from cignn.cli.learning import read_learning
 from cignn.cli.models import (
     cohort_model,
     estimators_of,
@@ -179,6 +180,7 @@ def report(
             steps=steps_of(fitted),
             permutations=evaluated.permutations,
             trivial=evaluated.trivial,
+            learning=evaluated.learning,
             random_state=seed,
             verbose=int(not as_json),
         )
@@ -362,6 +364,7 @@ class _Evaluated(NamedTuple):
     missing: Sequence[MissingTask] = ()
     permutations: pd.DataFrame | None = None
     trivial: pd.DataFrame | None = None
+    learning: pd.DataFrame | None = None
 
     def of_method(self, name: str | None) -> pd.DataFrame | None:
         """Return the predictions of one method; None where there are none."""
@@ -394,7 +397,7 @@ def _evaluated(results: Path | None, positive: Any = None) -> _Evaluated:
         raise ValueError(f"{line}; evaluate again what to show, which repeats nothing.") from None
     if positive is not None:
         rows = rescored(rows, predictions, positive)
-    beside = (read_permutations(results, rows), read_trivial(results, rows))
+    beside = (read_permutations(results, rows), read_trivial(results, rows), read_learning(results, rows))
     return _Evaluated(rows.reset_index(drop=True), predictions.reset_index(drop=True), missing, *beside)
 
 

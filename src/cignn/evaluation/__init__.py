@@ -38,6 +38,7 @@ from cignn.evaluation.known_edges import (
     explanation_roc_auc_overall,
     precision_at_k,
 )
+from cignn.evaluation.learning import LearningCurve, Subsampled, learning_curve
 from cignn.evaluation.nuisances import NuisanceTest, nuisance_table, nuisance_test
 from cignn.evaluation.permuted import evaluate_permuted, permutation_table
 from cignn.evaluation.probes import Audit, Finding
@@ -84,6 +85,7 @@ __all__ = [
     "Finding",
     "Holdout",
     "KFold",
+    "LearningCurve",
     "LeaveOneSiteOut",
     "NuisanceTest",
     "PredefinedGroups",
@@ -95,6 +97,7 @@ __all__ = [
     "SiteControlledAUC",
     "Split",
     "Store",
+    "Subsampled",
     "SupersetSufficiency",
     "TaskFailedWarning",
     "Validation",
@@ -124,6 +127,7 @@ __all__ = [
     "friedman_test",
     "intraclass_correlation",
     "label_permutation_check",
+    "learning_curve",
     "make_protocol",
     "nemenyi_test",
     "nuisance_table",

@@ -13,6 +13,7 @@ from cignn.report.decisions import draw_decision_curves
 from cignn.report.graphs import draw_graph, draw_graphs, draw_molecules, molecule_picture
 from cignn.report.history import draw_history
 from cignn.report.html import write_report
+from cignn.report.learning import draw_learning_curve
 from cignn.report.paper_files import write_paper_files
 from cignn.report.ranks import draw_critical_difference, draw_p_values
 from cignn.report.report_data import ReportData, report_of
@@ -37,6 +38,7 @@ __all__ = [
     "draw_graph",
     "draw_graphs",
     "draw_history",
+    "draw_learning_curve",
     "draw_molecules",
     "draw_p_values",
     "draw_removal_curve",

@@ -21,6 +21,7 @@ from cignn._files import write_text
 from cignn.evaluation.known_edges import explanation_roc_auc
 from cignn.report.decisions import decision_view
 from cignn.report.group import group_context
+from cignn.report.learning import learning_view
 from cignn.report.methods_text import methods_text
 from cignn.report.nuisances import nuisance_context
 from cignn.report.outcomes import outcomes_context, trivial_rows
@@ -164,6 +165,7 @@ def _context(data: ReportData, edges: Edges | None) -> dict[str, object]:
             "sites": site_rows(data),
             "calibration": calibration_bins(data),
             "decision": decision_view(data),
+            "learning": learning_view(data.learning),
             "tangent": data.explanations.connectivity is not None,
             "explanation_auc": _explanation_auc(data),
             "removal": None

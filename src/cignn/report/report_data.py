@@ -94,6 +94,8 @@ class ReportData:
         What comes before the classifier: connectivity, harmonisation, graphs.
     permutations : DataFrame, default=None
         Tests against permuted labels, from `permutation_table`.
+    learning : DataFrame, default=None
+        The learning curve, from `LearningCurve.to_frame`.
     trivial : DataFrame, default=None
         Rows like those of ``results`` of methods that need no connection.
     nuisances : NuisanceChecks, default=None
@@ -137,6 +139,7 @@ class ReportData:
     permutations: pd.DataFrame | None = None
     trivial: pd.DataFrame | None = None
     nuisances: NuisanceChecks | None = None
+    learning: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         g, k = len(self.explanations), len(self.classes)
@@ -269,6 +272,7 @@ def report_of(
     steps: Sequence[Any] = (),
     permutations: pd.DataFrame | None = None,
     trivial: pd.DataFrame | None = None,
+    learning: pd.DataFrame | None = None,
     random_state: int = 0,
     verbose: int = 0,
 ) -> ReportData:
@@ -311,6 +315,8 @@ def report_of(
         What comes before the classifier, by default the steps of the model.
     permutations : DataFrame, default=None
         Tests against permuted labels, from `permutation_table`.
+    learning : DataFrame, default=None
+        The learning curve, from `LearningCurve.to_frame`.
     trivial : DataFrame, default=None
         Rows like those of ``results`` of methods that need no connection.
     random_state : int, default=0
@@ -388,5 +394,6 @@ def report_of(
         nuisances=checked_nuisances(
             cohort, classifier.classes_, probabilities, held_out, predictions, positive
         ),
+        learning=learning,
         **more,
     )
