@@ -94,12 +94,12 @@ class ReportData:
         What comes before the classifier: connectivity, harmonisation, graphs.
     permutations : DataFrame, default=None
         Tests against permuted labels, from `permutation_table`.
-    learning : DataFrame, default=None
-        The learning curve, from `LearningCurve.to_frame`.
     trivial : DataFrame, default=None
         Rows like those of ``results`` of methods that need no connection.
     nuisances : NuisanceChecks, default=None
         Whether the predictions scored follow a nuisance at equal label.
+    learning : DataFrame, default=None
+        The learning curve, from `LearningCurve.to_frame`.
 
     Examples
     --------
@@ -315,10 +315,10 @@ def report_of(
         What comes before the classifier, by default the steps of the model.
     permutations : DataFrame, default=None
         Tests against permuted labels, from `permutation_table`.
-    learning : DataFrame, default=None
-        The learning curve, from `LearningCurve.to_frame`.
     trivial : DataFrame, default=None
         Rows like those of ``results`` of methods that need no connection.
+    learning : DataFrame, default=None
+        The learning curve, from `LearningCurve.to_frame`.
     random_state : int, default=0
         Seed of the random edges that are removed.
     verbose : int, default=0
