@@ -165,6 +165,8 @@ def evaluate(
     connectivity: opt.Kind = None,
     fisher: opt.Fisher = False,
     combat: opt.Combat = False,
+    combat_on: opt.CombatOn = "all",
+    repeated_scans: opt.Repeated = "raise",
     covariates: opt.Covariates = None,
     unseen_sites: opt.Unseen = "grand_mean",
     missing_covariates: opt.Missing = "raise",
@@ -222,7 +224,8 @@ def evaluate(
     by = "site" if protocol == "loso" else "subject"  # what inner folds hold together
     if isinstance(cohort, Cohort):
         subjects = cohort
-        rest = (combat, covariates, unseen_sites, missing_covariates, density, deconfound, deconfound_on)
+        harmonising = (combat, covariates, unseen_sites, missing_covariates, density)
+        rest = (*harmonising, deconfound, deconfound_on, combat_on, repeated_scans)
 
         def model(one: Any, kind: str | None) -> Any:
             as_z = fisher and kind not in ("tangent", "covariance")

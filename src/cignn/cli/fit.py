@@ -38,6 +38,8 @@ def fit(
     connectivity: opt.Kind = None,
     fisher: opt.Fisher = False,
     combat: opt.Combat = False,
+    combat_on: opt.CombatOn = "all",
+    repeated_scans: opt.Repeated = "raise",
     covariates: opt.Covariates = None,
     unseen_sites: opt.Unseen = "raise",
     missing_covariates: opt.Missing = "raise",
@@ -92,7 +94,7 @@ def fit(
     if isinstance(cohort, Cohort):
         suggest_atlas(cohort.roi_names, as_json)
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        choices = (*steps, deconfound, deconfound_on)
+        choices = (*steps, deconfound, deconfound_on, combat_on, repeated_scans)
         model = cohort_model(classifier, cohort, *choices, positive=positive, verbose=int(not as_json))
     else:
         refuse_for_graphs(context)

@@ -64,6 +64,8 @@ def group(
     connectivity: opt.Kind = None,
     fisher: opt.Fisher = False,
     combat: opt.Combat = False,
+    combat_on: opt.CombatOn = "all",
+    repeated_scans: opt.Repeated = "raise",
     covariates: opt.Covariates = None,
     unseen_sites: opt.Unseen = "grand_mean",
     missing_covariates: opt.Missing = "raise",
@@ -108,7 +110,8 @@ def group(
     counted = _target(labels_of(cohort).y, positive)
     if isinstance(cohort, Cohort):
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        model = cohort_model(model, cohort, *steps, deconfound, deconfound_on, positive=positive)
+        choices = (*steps, deconfound, deconfound_on, combat_on, repeated_scans)
+        model = cohort_model(model, cohort, *choices, positive=positive)
     else:
         refuse_for_graphs(context)
     if not as_json:

@@ -38,6 +38,8 @@ def cohort_model(
     density: float | None,
     deconfound: str | None,
     deconfound_on: str,
+    combat_on: str = "all",
+    repeated_scans: str = "raise",
     *,
     positive: Any = None,
     verbose: int = 0,
@@ -54,12 +56,15 @@ def cohort_model(
     kept = [name for name in ("age", "sex") if name in cohort.covariates]
     if covariates is not None:
         kept = [] if covariates.lower() == "none" else names_in(covariates)
-    harmonised = ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates)
-    if combat:
-        harmonised.check_columns(cohort)  # now, not in every task
-    names = [name for name in names_in(deconfound) if name.lower() != "none"]
     others = [label for label in _classes(cohort) if str(label) != str(positive)]
     control = others[0] if positive is not None and len(others) == 1 else None
+    whom: dict[str, Any] = {"fit_on": combat_on, "control": control, "repeated": repeated_scans}
+    harmonised = ComBat(tuple(kept), unseen=unseen_sites, missing=missing_covariates, **whom)
+    if combat:
+        harmonised.check_columns(cohort)  # now, not in every task
+    elif combat_on != "all":
+        raise typer.BadParameter("says on whom --combat is fitted; add it.", param_hint="'--combat-on'")
+    names = [name for name in names_in(deconfound) if name.lower() != "none"]
     cleaned = Deconfound(tuple(names), deconfound_on, control=control, unseen=unseen_sites)
     if names:
         cleaned.check_columns(cohort)

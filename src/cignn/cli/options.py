@@ -25,6 +25,7 @@ KINDS = ["correlation", "partial", "tangent", "covariance"]
 UNSEEN = ["raise", "pass", "grand_mean"]
 MISSING = ["raise", "mean"]
 FIT_ON = ["all", "controls", "within_classes"]
+REPEATED = ["raise", "first"]
 NUISANCES = ["age", "sex", "motion", "site"]
 FORMATS = ["auto", "cohort", "tu", "ba2motifs", "spmotif", "abide", "rest-meta-mdd", "srpbs"]
 
@@ -36,6 +37,9 @@ FLAGS = {
     ("ComBat", "unseen"): "--unseen-sites",
     ("ComBat", "missing"): "--missing-covariates",
     ("ComBat", "covariates"): "--covariates",
+    ("ComBat", "fit_on"): "--combat-on",
+    ("ComBat", "control"): "--positive",
+    ("ComBat", "repeated"): "--repeated-scans",
     ("Deconfound", "unseen"): "--unseen-sites",
     ("Deconfound", "covariates"): "--deconfound",
     ("Deconfound", "control"): "--positive",
@@ -230,6 +234,28 @@ Combat = Annotated[
         "--combat",
         help="Remove site effects with ComBat, fitted on training data only.",
         rich_help_panel=MODEL,
+    ),
+]
+CombatOn = Annotated[
+    str,
+    typer.Option(
+        "--combat-on",
+        help="Training subjects on whom ComBat is fitted: all or controls.",
+        callback=_one_of(FIT_ON[:2]),
+        autocompletion=_words(FIT_ON[:2]),
+        rich_help_panel=MODEL,
+        metavar="WHO",
+    ),
+]
+Repeated = Annotated[
+    str,
+    typer.Option(
+        "--repeated-scans",
+        help="What ComBat does with several scans of a training subject: raise, or fit on the first.",
+        callback=_one_of(REPEATED),
+        autocompletion=_words(REPEATED),
+        rich_help_panel=MODEL,
+        metavar="WHAT",
     ),
 ]
 Covariates = Annotated[

@@ -60,6 +60,8 @@ STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are wher
     "density": None,
     "deconfound": None,
     "deconfound_on": "all",
+    "combat_on": "all",
+    "repeated_scans": "raise",
 }
 # settings of an evaluation on which the model of its report depends
 DECISIVE = ("data", "format", "label", "atlas", "load", "methods", "model", *STEPS)

@@ -30,7 +30,7 @@ WORD, SWITCH, TABLE = (str, "a word"), (bool, "true or false"), (dict, "a table"
 READ: dict[str, tuple[Any, str]] = {  # what commands read of the settings of others
     **dict.fromkeys(("data", "methods", "label", "atlas", "format", "device", "connectivity"), WORD),
     **dict.fromkeys(("covariates", "unseen_sites", "missing_covariates"), WORD),
-    **dict.fromkeys(("deconfound", "deconfound_on"), WORD),
+    **dict.fromkeys(("deconfound", "deconfound_on", "combat_on", "repeated_scans"), WORD),
     **dict.fromkeys(("fisher", "combat"), SWITCH),
     **dict.fromkeys(TABLES, TABLE),
     "density": ((int, float), "a number"),

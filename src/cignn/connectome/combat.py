@@ -17,6 +17,7 @@ from cignn.connectome.covariates import (
     check_cohort_input,
     check_memory,
     check_rois,
+    controls_among,
 )
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.labels import without_site
@@ -58,6 +59,16 @@ class ComBat(CohortTransformer):
     missing : {"raise", "mean"}, default="raise"
         What to do with subjects without a covariate: raise an error that names them, or use the training
         mean.
+    fit_on : {"all", "controls"}, default="all"
+        Training subjects on whom everything is estimated; what was learnt is applied to all. With "controls"
+        patients cannot be mistaken for an effect of their site, and every site needs ``min_site_size``
+        controls.
+    control : object, default=None
+        Label of the controls. None stands for the class with a name such as "TD", "HC" or
+        "control", else for 0, else for the first class in sorted order.
+    repeated : {"raise", "first"}, default="raise"
+        What to do with training subjects who have several scans, which are not independent: raise an error
+        that names them, or estimate on the first scan of each subject at each site. All scans are harmonised.
 
     Attributes
     ----------
@@ -98,6 +109,9 @@ class ComBat(CohortTransformer):
         mean_only: bool = False,
         min_site_size: int = 3,
         missing: str = "raise",
+        fit_on: str = "all",
+        control: object = None,
+        repeated: str = "raise",
     ) -> None:
         self.covariates = covariates
         self.unseen = unseen
@@ -105,6 +119,9 @@ class ComBat(CohortTransformer):
         self.mean_only = mean_only
         self.min_site_size = min_site_size
         self.missing = missing
+        self.fit_on = fit_on
+        self.control = control
+        self.repeated = repeated
 
     def fit(self, X: Cohort, y: npt.ArrayLike | None = None) -> Self:
         """Estimate the grand mean, the effects of covariates, and shift and spread of each site.
@@ -114,7 +131,7 @@ class ComBat(CohortTransformer):
         X : Cohort
             Training subjects with matrices, sites and covariates.
         y : array-like of shape (n,), default=None
-            Labels, used with ``keep_label=True``. By default those of the cohort.
+            Labels, used with ``keep_label=True`` and ``fit_on="controls"``. By default those of the cohort.
 
         Returns
         -------
@@ -122,6 +139,10 @@ class ComBat(CohortTransformer):
             The fitted transformer.
         """
         self._check(X)
+        kept_rows = self._independent(X)
+        X, y = X[kept_rows], None if y is None else np.asarray(y)[kept_rows]
+        if self.fit_on == "controls":
+            X, y = X[self._controls(X, y)], None
         check_memory(X, "ComBat")
         values = upper_triangle(np.asarray(X.matrices)).astype(np.float64)
         self.n_rois_ = X.n_rois
@@ -216,6 +237,10 @@ class ComBat(CohortTransformer):
         """
         choice("unseen", self.unseen, UNSEEN)
         choice("missing", self.missing, ("raise", "mean"))
+        choice("fit_on", self.fit_on, ("all", "controls"))
+        choice("repeated", self.repeated, ("raise", "first"))
+        if self.fit_on == "controls" and self.keep_label is True:
+            raise ValueError('keep_label=True has no use with fit_on="controls"; leave one of them out.')
         named = isinstance(self.covariates, Sequence) and not isinstance(self.covariates, str)
         if not named or not all(isinstance(name, str) for name in self.covariates):
             raise ValueError(f"covariates must be a list of names, got {shown(self.covariates)}.")
@@ -253,6 +278,40 @@ class ComBat(CohortTransformer):
     def _check(self, X: Cohort) -> None:
         check_cohort_input(X, "ComBat", matrices=True)
         self.check_columns(X)
+
+    def _independent(self, X: Cohort) -> np.ndarray:
+        """Positions of the scans to estimate on: one of each subject at each site."""
+        table = pd.DataFrame({"subject": X.subjects.astype(str), "site": np.asarray(X.sites).astype(str)})
+        if self.repeated == "first":
+            return np.flatnonzero(~table.duplicated())
+        again = table["subject"].duplicated().to_numpy()
+        if again.any():
+            whom = np.unique(X.subjects[again])
+            raise DataError(
+                f"ComBat takes scans for independent, and {name_some(whom)} have several",
+                subjects=whom,
+                options=[
+                    Option("repeated", ("first",), "estimate on the first scan of each with {}", "ComBat")
+                ],
+                remedy="keep one scan of each subject or harmonise with a longitudinal model beforehand",
+            )
+        return np.arange(len(X))
+
+    def _controls(self, X: Cohort, y: npt.ArrayLike | None) -> np.ndarray:
+        """(n,) bool: who is a control; every site must have enough of them."""
+        controls = controls_among(X, y, self.control, "ComBat")
+        counts = pd.Series(controls).groupby(np.asarray(X.sites)).sum()
+        few = counts[counts < self.min_site_size]
+        if len(few):
+            said = [f"{site} ({count})" for site, count in few.items()]
+            raise DataError(
+                f'fit_on="controls" needs {self.min_site_size} controls at each site, there are fewer at '
+                f"{name_some(said)}",
+                values=few.index.tolist(),
+                options=[Option("fit_on", ("all",), "fit on everybody with {}", "ComBat")],
+                remedy="leave these sites out",
+            )
+        return controls
 
     def _covariate(self, X: Cohort, name: str) -> pd.Series:
         column = X.covariates[name]

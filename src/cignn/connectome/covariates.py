@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
@@ -18,7 +19,7 @@ from cignn._checks import DataError, Option, name_some
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_repairs import take_rois
-from cignn.datasets.labels import without_site
+from cignn.datasets.labels import control_class, without_site
 from cignn.datasets.participants import NUMBERS, known_column, numbers
 
 PUBLIC = {"motion": "mean_fd"}  # name in lists of covariates → column
@@ -117,6 +118,24 @@ def with_rois(X: Cohort, roi_names: list[str], atlas: Atlas | None) -> Cohort:
     if X.roi_names == roi_names and (atlas is None or X.atlas is not None):
         return X
     return X._with(roi_names=roi_names, atlas=atlas if X.atlas is None else X.atlas)
+
+
+def controls_among(X: Cohort, y: npt.ArrayLike | None, control: object, step: str) -> np.ndarray:
+    """(n,) bool: who has the label of the controls, by default found by its name; y : by default X.y."""
+    y = X.y if y is None else y
+    if y is None:
+        raise ValueError('fit_on="controls" needs labels in fit; pass y or give the cohort some.')
+    labels = pd.Series(np.asarray(y)).reset_index(drop=True)
+    classes = sorted(labels.dropna().unique())
+    control = control if control is not None or not classes else control_class(classes)
+    controls = (labels == control).to_numpy()
+    if not controls.any():
+        raise DataError(
+            f"no training subject has the label {control!r} of the controls",
+            values=classes,
+            options=[Option("control", tuple(classes), step=step)],
+        )
+    return controls
 
 
 def find_covariate(X: Cohort, name: str) -> pd.Series | None:

@@ -19,11 +19,11 @@ from cignn.connectome.covariates import (
     check_cohort_input,
     check_memory,
     check_rois,
+    controls_among,
     find_covariate,
     known_covariates,
 )
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.labels import control_class
 
 FIT_ON = ("all", "controls", "within_classes")
 NUISANCES = ("motion", "age", "sex", "site")
@@ -130,9 +130,9 @@ class Deconfound(CohortTransformer):
             The fitted transformer.
         """
         self._check(X)
-        labels = None if self.fit_on == "all" else self._labels(X, y)
-        if labels is not None and self.fit_on == "controls":
-            X = X[self._controls(labels)]
+        labels = self._labels(X, y) if self.fit_on == "within_classes" else None
+        if self.fit_on == "controls":
+            X = X[controls_among(X, y, self.control, "Deconfound")]
         self.n_rois_ = X.n_rois
         self.columns_, self.squares_ = [], []
         for name in known_covariates(X, self.covariates):
@@ -152,7 +152,7 @@ class Deconfound(CohortTransformer):
                 remedy="fit on more subjects",
             )
         self.mean_, self.effects_ = self._regress(X, inverse)
-        if labels is not None and self.fit_on == "within_classes":
+        if labels is not None:
             self.effects_ = self._at_equal_label(X, design, labels)
         scale = np.sqrt(
             self._squares(X, _beside_one(design), np.vstack([self.mean_, self.effects_])) / len(X)
@@ -224,19 +224,6 @@ class Deconfound(CohortTransformer):
         if y is None:
             raise ValueError(f'fit_on="{self.fit_on}" needs labels in fit; pass y or give the cohort some.')
         return pd.Series(np.asarray(y)).reset_index(drop=True)
-
-    def _controls(self, labels: pd.Series) -> np.ndarray:
-        """(n,) bool: who is a control."""
-        classes = sorted(labels.dropna().unique())
-        control = self.control if self.control is not None or not classes else control_class(classes)
-        controls = (labels == control).to_numpy()
-        if not controls.any():
-            raise DataError(
-                f"no training subject has the label {control!r} of the controls",
-                values=classes,
-                options=[Option("control", tuple(classes), step="Deconfound")],
-            )
-        return controls
 
     def _unseen_sites(self, X: Cohort) -> pd.Series:
         """(n,) the site where it was not in training, else missing."""

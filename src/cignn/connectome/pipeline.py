@@ -165,6 +165,7 @@ def state_of(step: Any) -> StepState:
             arrays = {"mean": step.measure_.mean_, "whitening": step.measure_.whitening_}
     elif isinstance(step, ComBat):
         params["covariates"] = list(step.covariates)
+        params["control"] = None if step.control is None else _plain([step.control])[0]
         facts["sites"] = step.sites_.tolist()
         facts["sites_dtype"] = step.sites_.dtype.str
         facts["columns"] = _plain_columns(step.columns_)
