@@ -16,6 +16,7 @@ from PIL import Image
 from cignn import Explanations, report
 from cignn.connectome import ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort
+from cignn.evaluation import decision_curves
 from cignn.evaluation.faithfulness import RemovalCurve
 
 FOLDER = Path(__file__).parent / "images" / "figures"
@@ -149,6 +150,23 @@ def out_of_fold() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+def learning_curve() -> pd.DataFrame:
+    """A made-up learning curve with a power law."""
+    sizes = np.array([40, 80, 160, 320, 640])
+    rows = []
+    for method, law in (("method A", (0.78, 1.6, 0.55)), ("method B", (0.70, 1.1, 0.6))):
+        a, b, c = law
+        measured = a - b * sizes**-c + np.random.default_rng(10).normal(size=5) / 120
+        for n, value in zip(sizes, measured, strict=True):
+            rows.append((method, "roc_auc", n, value, value - 0.03, value + 0.03, "measured", 0.5))
+        for n in np.geomspace(40, 2560, 30):
+            width = 0.01 + 0.02 * np.log2(max(n / 640, 1))
+            value = a - b * n**-c
+            rows.append((method, "roc_auc", n, value, value - width, value + width, "fitted", 0.5))
+    names = ["method", "metric", "n", "value", "low", "high", "kind", "chance"]
+    return pd.DataFrame(rows, columns=names)
+
+
 def sites() -> pd.DataFrame:
     """Made-up accuracies at twelve sites, two methods."""
     rng = np.random.default_rng(8)
@@ -198,6 +216,8 @@ def figures() -> dict[str, Figure]:
             out_of_fold().query("method == 'method A'"), class_names={0: "controls", 1: "patients"}
         ),
         "calibration": report.draw_calibration(predictions()),
+        "decision_curves": report.draw_decision_curves(decision_curves(out_of_fold())),
+        "learning_curve": report.draw_learning_curve(learning_curve()),
         "sites": report.draw_sites(sites()),
     }
 

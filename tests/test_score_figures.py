@@ -18,7 +18,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from cignn import report
-from cignn.evaluation import classification_scores, critical_difference
+from cignn.evaluation import classification_scores, critical_difference, decision_curves
 from cignn.evaluation.faithfulness import ExplanationCurve, RemovalCurve
 from cignn.report.curves import calibration, wilson
 from cignn.report.ranks import cliques, stars
@@ -73,6 +73,10 @@ OUT_OF_FOLD = pd.DataFrame(
     {"method": "gin", "data": "d", "protocol": "kfold", "split": np.arange(60) % 3, "seed": 0}
     | {"subject": np.arange(60), "y_true": RNG.permuted([0, 1] * 30), "p_1": RNG.random(60)}
 ).assign(p_0=lambda t: 1 - t["p_1"], y_pred=lambda t: (t["p_1"] > 0.5).astype(int))
+LEARNING = pd.DataFrame(
+    {"method": "gin", "metric": "roc_auc", "n": [20, 40, 80, 160], "value": [0.6, 0.65, 0.68, 0.7]}
+    | {"low": 0.55, "high": 0.75, "kind": ["measured"] * 3 + ["fitted"], "chance": 0.5}
+)
 REMOVAL = RemovalCurve(SHARES, 1 - 0.8 * SHARES, 1 - 0.6 * SHARES, 1 - 0.2 * SHARES, 1 - 0.1 * SHARES)
 
 FIGURES: dict[str, Callable[..., Figure]] = {
@@ -86,6 +90,8 @@ FIGURES: dict[str, Callable[..., Figure]] = {
     "removal_curve": lambda **k: report.draw_removal_curve(REMOVAL, **k),
     "calibration": lambda **k: report.draw_calibration(PREDICTIONS, **k),
     "roc": lambda **k: report.draw_roc(OUT_OF_FOLD, **k),
+    "decision_curves": lambda **k: report.draw_decision_curves(decision_curves(OUT_OF_FOLD), **k),
+    "learning_curve": lambda **k: report.draw_learning_curve(LEARNING, **k),
     "confusion": lambda **k: report.draw_confusion(OUT_OF_FOLD, class_names={1: "a very long name"}, **k),
     "ablation": lambda **k: report.draw_ablation(RUNS, **k),
     "sensitivity": lambda **k: report.draw_sensitivity(RUNS, setting="method", **k),
