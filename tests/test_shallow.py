@@ -349,7 +349,10 @@ def test_nothing_to_learn_is_no_error(kind: str) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"model": "svm"}, "model must be one of 'linear-svm', 'rbf-svm', 'random-forest', 'lasso', got 'svm'"),
+    (
+        {"model": "svm"},
+        "model must be one of 'linear-svm', 'rbf-svm', 'random-forest', 'lasso', 'logistic', got 'svm'",
+    ),
     ({"features": "connectivity"}, "needs aligned graphs"),
     ({"features": "all"}, "features must be one of"),
     ({"C": 0}, r"C must lie in \(0, inf\), got 0"),

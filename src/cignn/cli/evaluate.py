@@ -124,6 +124,7 @@ def evaluate(
         typer.Option(
             help="Methods separated by commas, named as in fit --method.",
             autocompletion=opt._words(opt.METHODS),
+            callback=opt.method_named,
             metavar="NAMES",
         ),
     ] = "ci-gnn,rbf-svm,gin",

@@ -144,11 +144,12 @@ def estimators_of(names: list[str], settings: dict[str, Any], device: str) -> di
 
 def explainable(estimators: dict[str, Any]) -> list[str]:
     """Names of methods a report can explain: ci-gnn, others that explain themselves, other networks."""
-    from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier
+    from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier, ShallowGraphClassifier
 
-    networks = [name for name, one in estimators.items() if isinstance(one, NeuralGraphClassifier)]
+    kinds = (ExplainingClassifier, ShallowGraphClassifier, NeuralGraphClassifier)
+    able = [name for name, one in estimators.items() if isinstance(one, kinds)]
     return sorted(
-        networks, key=lambda n: (n != "ci-gnn", not isinstance(estimators[n], ExplainingClassifier))
+        able, key=lambda n: (n != "ci-gnn", [isinstance(estimators[n], k) for k in kinds].index(True))
     )
 
 
@@ -181,7 +182,7 @@ def explained(
                 if isinstance(classifier, ExplainingClassifier):
                     options["pooled"] = pooled
                 return classifier.explain(graphs, **options)
-        explainer = "gnn-explainer" if target is None else "contributions"
+        explainer = "contributions"
     if explainer not in EXPLAINERS:
         hint = meant(explainer, EXPLAINERS)
         raise typer.BadParameter(f"there is no explainer '{explainer}'; {hint}", param_hint="'--explainer'")

@@ -15,7 +15,9 @@ from cignn.cli.settings import for_table, read_config, with_table
 
 DATA, MODEL = "Data", "Model"  # headings in the help
 
-METHODS = ["linear-svm", "rbf-svm", "random-forest", "lasso", "gcn", "gat", "gin", "sib", "dir", "ci-gnn"]
+METHODS = ["linear-svm", "rbf-svm", "random-forest", "lasso", "logistic"]
+METHODS += ["gcn", "gat", "gin", "sib", "dir", "ci-gnn"]
+SHORT = {"svm": "linear-svm", "forest": "random-forest", "logistic-regression": "logistic"}
 EXPLAINERS = [
     *("built-in", "contributions", "gnn-explainer", "pg-explainer", "rc-explainer", "orphicx"),
     *("gradient", "univariate", "coefficients", "haufe", "connectivity", "degree", "random"),
@@ -319,12 +321,20 @@ Density = Annotated[
         metavar="SHARE",
     ),
 ]
+
+
+def method_named(names: str) -> str:
+    """Methods, separated by commas, by the names of the package where shorter ones were given."""
+    return ",".join(SHORT.get(name.strip(), name) for name in str(names).split(","))
+
+
 MethodName = Annotated[
     str,
     typer.Option(
         "--method",
         help=f"Classifier: {', '.join(METHODS)}.",
         autocompletion=_words(METHODS),
+        callback=method_named,
         rich_help_panel=MODEL,
         metavar="NAME",
     ),
@@ -359,7 +369,7 @@ ExplainerName = Annotated[
     str,
     typer.Option(
         "--explainer",
-        help=f"auto (the model's own, else gnn-explainer), {', '.join(EXPLAINERS[:6])}, …",
+        help=f"auto (the model's own, else contributions), {', '.join(EXPLAINERS[:6])}, …",
         autocompletion=_words(EXPLAINERS),
         metavar="NAME",
     ),

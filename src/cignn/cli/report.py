@@ -327,7 +327,7 @@ def _trained(
     able = explainable(made)
     if not able:
         raise ValueError(
-            f"the report shows explanations, and no method of {run} is a network that can be explained; give "
+            f"the report shows explanations, and no method of {run} can be explained; give "
             f"a model: cignn report {run} --model MODEL."
         )
     classifier: Any = made[able[0]].set_params(random_state=seed, verbose=int(not quiet))

@@ -178,7 +178,7 @@ class CohortClassifier(Pipeline):
             advice = 'use a neural one, such as make_estimator("ci-gnn")'
             if hasattr(classifier, "network_"):
                 advice = (
-                    'make_explainer("gnn-explainer").fit(model.classifier_, model.to_graphs(cohort)) does'
+                    'make_explainer("contributions").fit(model.classifier_, model.to_graphs(cohort)) does'
                 )
             raise ValueError(f"{type(classifier).__name__} does not explain its decisions; {advice}.")
         options = {"pooled": pooled} if isinstance(classifier, ExplainingClassifier) else {}

@@ -51,6 +51,7 @@ ESTIMATORS: dict[str, Method] = {
     "rbf-svm": Method(ShallowGraphClassifier, {"model": "rbf-svm"}),
     "random-forest": Method(ShallowGraphClassifier, {"model": "random-forest"}),
     "lasso": Method(ShallowGraphClassifier, {"model": "lasso"}),
+    "logistic": Method(ShallowGraphClassifier, {"model": "logistic"}),
     "gcn": Method(GNNClassifier, {"layer": "gcn"}),
     "gat": Method(GNNClassifier, {"layer": "gat"}),
     "gin": Method(GNNClassifier, {"layer": "gin"}),
@@ -89,8 +90,10 @@ def make_estimator(name: str, **params: Any) -> GraphEstimator:
     Examples
     --------
     >>> from cignn.estimators import CLASSIFIERS, REGRESSORS, make_estimator
-    >>> CLASSIFIERS
-    ('linear-svm', 'rbf-svm', 'random-forest', 'lasso', 'gcn', 'gat', 'gin', 'sib', 'dir', 'ci-gnn')
+    >>> CLASSIFIERS[:5]
+    ('linear-svm', 'rbf-svm', 'random-forest', 'lasso', 'logistic')
+    >>> CLASSIFIERS[5:]
+    ('gcn', 'gat', 'gin', 'sib', 'dir', 'ci-gnn')
     >>> REGRESSORS
     ('mean', 'ridge', 'svr', 'rbf-svr', 'cpm')
     >>> make_estimator("lasso", random_state=0)

@@ -38,7 +38,7 @@ from cignn.graphs import GraphSet
 
 FOLDS = 3  # inside the training graphs, for C and the temperature
 MAX_ITER = 20_000
-LINEAR = ("linear-svm", "lasso")
+LINEAR = ("linear-svm", "lasso", "logistic")
 
 
 class Model(NamedTuple):
@@ -63,12 +63,13 @@ def _smallest_c(x: np.ndarray, y: np.ndarray) -> float:
         return 1.0
 
 
+def _per_entry(x: np.ndarray, y: np.ndarray) -> list[float]:
+    """|x|² is about the number of entries once they are scaled, and the useful C goes with its inverse."""
+    return [value / x.shape[1] for value in (0.1, 1.0, 10.0, 100.0)]
+
+
 MODELS: dict[str, Model] = {
-    # |x|² is about the number of entries once they are scaled, and the useful C goes with its inverse
-    "linear-svm": Model(
-        lambda n_trees, n_classes: LinearSVC(dual="auto", max_iter=MAX_ITER),
-        lambda x, y: [value / x.shape[1] for value in (0.1, 1.0, 10.0, 100.0)],
-    ),
+    "linear-svm": Model(lambda n_trees, n_classes: LinearSVC(dual="auto", max_iter=MAX_ITER), _per_entry),
     # with ties broken it decides by its decision values, as the probabilities do
     "rbf-svm": Model(
         lambda n_trees, n_classes: SVC(kernel="rbf", break_ties=True), lambda x, y: [0.3, 1.0, 3.0, 10.0]
@@ -78,6 +79,7 @@ MODELS: dict[str, Model] = {
         lambda n_trees, n_classes: _l1_regression(n_classes),
         lambda x, y: [factor * _smallest_c(x, y) for factor in (3.0, 10.0, 30.0, 100.0)],
     ),
+    "logistic": Model(lambda n_trees, n_classes: LogisticRegression(max_iter=MAX_ITER), _per_entry),
 }
 
 
@@ -92,8 +94,8 @@ class ShallowGraphClassifier(GraphClassifier):
 
     Parameters
     ----------
-    model : {"linear-svm", "rbf-svm", "random-forest", "lasso"}, default="linear-svm"
-        The classifier; "lasso" is logistic regression with an L1 penalty.
+    model : {"linear-svm", "rbf-svm", "random-forest", "lasso", "logistic"}, default="linear-svm"
+        The classifier; "lasso" and "logistic" are logistic regression with an L1 and an L2 penalty.
     features : {"auto", "connectivity", "statistics"}, default="auto"
         What `GraphVectors` takes from the graphs.
     C : float or "auto", default="auto"

@@ -15,6 +15,7 @@ from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.evaluation.carriers import subject_score_table, subject_scores
 from cignn.evaluation.removal import Removal, removal
 from cignn.explanations import Explanations
@@ -24,14 +25,19 @@ STEPS = tuple(k * 10**power for power in range(4) for k in (1, 2, 5))  # numbers
 
 
 def explained(classifier: GraphClassifier, graphs: GraphSet) -> Explanations:
-    """Explain graphs by the classifier itself."""
-    if not hasattr(classifier, "explain"):
-        advice = 'use a neural one, such as make_estimator("ci-gnn")'
-        if hasattr(classifier, "network_"):
-            explained = 'make_explainer("gnn-explainer").fit(classifier, graphs).explain(graphs)'
-            advice = f"pass explanations={explained}"
-        raise ValueError(f"{type(classifier).__name__} does not explain its decisions; {advice}.")
-    return classifier.explain(graphs)
+    """Explain graphs by the classifier itself, or a network by its contributions."""
+    if hasattr(classifier, "explain"):
+        return classifier.explain(graphs)
+    if hasattr(classifier, "network_"):
+        from cignn.explainers import make_explainer
+
+        return make_explainer("contributions").fit(classifier, graphs).explain(graphs)
+    if isinstance(classifier, ShallowGraphClassifier):
+        return classifier.explain(graphs)  # says why it does not
+    raise ValueError(
+        f"{type(classifier).__name__} does not explain its decisions; use a classifier of make_estimator, "
+        'such as make_estimator("ci-gnn").'
+    )
 
 
 def member_probabilities(classifier: GraphClassifier, graphs: GraphSet) -> np.ndarray | None:
