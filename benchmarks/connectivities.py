@@ -1,7 +1,8 @@
 """Correlation, partial correlation or tangent space? Classifiers of ABIDE and maps of planted edges by kind.
 
     python -m benchmarks.connectivities abide --repeats 20 --out abide.jsonl
-    python -m benchmarks.connectivities planted --seeds 20 --out planted.jsonl
+    python -m benchmarks.connectivities planted --seeds 10 --out planted.jsonl
+    python -m benchmarks.connectivities controls --seeds 1 --out controls.jsonl
 
 ABIDE is divided into five stratified folds, again and again; everything, the tangent space's reference among
 it, is fitted on four of them, C is chosen on parts of these, and the fifth is scored once. The same is done
@@ -29,7 +30,7 @@ from sklearn.svm import SVC
 
 from benchmarks.cohorts import DATA
 from cignn import Cohort
-from cignn._arrays import upper_triangle
+from cignn._arrays import upper_pairs, upper_triangle
 from cignn.connectome import Connectivity
 from cignn.datasets import load_abide, make_cohort
 from cignn.evaluation import corrected_interval
@@ -196,21 +197,67 @@ def planted(seeds: int, done: set[int]) -> Iterator[dict[str, Any]]:
             continue
         for truth, settings in TRUTHS.items():
             cohort = make_cohort(200, 116, n_edges=40, random_state=seed, **settings)
-            planted_edges = upper_triangle(np.asarray(cohort.edge_truth))
-            for kind in KINDS:
-                x = upper_triangle(np.asarray(Connectivity(kind).fit_transform(cohort).matrices))
-                x = StandardScaler().fit_transform(x)
-                patients = np.asarray(cohort.y) == 1
-                model = LogisticRegression(C=1 / x.shape[1], max_iter=1000).fit(x, patients)
-                maps = {
-                    "t": np.abs(x[patients].mean(0) - x[~patients].mean(0)),
-                    "coefficients": np.abs(model.coef_[0]),
-                }
-                for name, values in maps.items():
-                    top = np.argsort(-values)[: planted_edges.sum()]
-                    row = {"repeat": seed, "planted in": truth, "kind": kind, "map": name}
-                    row["ROC-AUC"] = float(roc_auc_score(planted_edges, values))
-                    yield row | {"precision": float(planted_edges[top].mean())}
+            edges = upper_triangle(np.asarray(cohort.edge_truth))
+            inputs = {
+                kind: upper_triangle(np.asarray(Connectivity(kind).fit_transform(cohort).matrices))
+                for kind in KINDS
+            }
+            for found in map_scores(inputs, np.asarray(cohort.y) == 1, edges):
+                yield {"repeat": seed, "planted in": truth} | found
+
+
+def controls(seeds: int, done: set[int]) -> Iterator[dict[str, Any]]:
+    """The same in ABIDE's controls: in half of them 40 regions take up a share of another one's series."""
+    cohort = load_abide(DATA / "abide")
+    cohort = cohort[np.asarray(cohort.y) == 0]
+    cohort = cohort[covariances(cohort)[1]]
+    pairs = upper_pairs(cohort.n_rois)
+    for seed in range(seeds):
+        if seed in done:
+            continue
+        for share in (0.1, 0.06):
+            rng = np.random.default_rng(seed)
+            patients = rng.permutation(len(cohort)) < len(cohort) // 2
+            planted_edges = np.isin(np.arange(len(pairs)), rng.choice(len(pairs), 40, replace=False))
+            shares = share * rng.choice([-1.0, 1.0], 40)
+            series = [
+                _mixed(one, pairs[planted_edges], shares) if ill else np.asarray(one)
+                for one, ill in zip(cohort.series, patients, strict=True)  # type: ignore[arg-type]
+            ]
+            moved = Cohort(series)
+            own, _ = covariances(moved)
+            inputs = {
+                "correlation": upper_triangle(np.stack([np.corrcoef(one, rowvar=False) for one in series])),
+                "partial": partial_correlations(own),
+                "tangent": tangent_vectors(own, geometric_mean(own, own.mean(0))),
+            }
+            for found in map_scores(inputs, patients, planted_edges):
+                yield {"repeat": seed, "planted in": f"ABIDE controls, shares of {share}"} | found
+
+
+def _mixed(series: np.ndarray, edges: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """(t, R) z-scored series in which the first region of every edge takes up a share of the second."""
+    values = np.asarray(series, np.float64)
+    values = (values - values.mean(0)) / values.std(0)
+    out = values.copy()
+    for (first, second), share in zip(edges, shares, strict=True):
+        out[:, first] += share * values[:, second]
+    return out.astype(np.float32)
+
+
+def map_scores(inputs: dict[str, np.ndarray], patients: np.ndarray, edges: np.ndarray) -> Iterator[dict]:
+    """ROC-AUC and precision of the maps of every kind; inputs : (n, e) each, edges : (e,) bool."""
+    for kind, values in inputs.items():
+        x = StandardScaler().fit_transform(values)
+        model = LogisticRegression(C=1 / x.shape[1], max_iter=1000).fit(x, patients)
+        maps = {
+            "t": np.abs(x[patients].mean(0) - x[~patients].mean(0)),
+            "coefficients": np.abs(model.coef_[0]),
+        }
+        for name, sizes in maps.items():
+            top = np.argsort(-sizes)[: edges.sum()]
+            found = {"ROC-AUC": float(roc_auc_score(edges, sizes)), "precision": float(edges[top].mean())}
+            yield {"kind": kind, "map": name} | found
 
 
 def planted_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -222,7 +269,7 @@ def planted_table(rows: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     """Run what is not yet in the file, and print the table of all that is."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["abide", "planted"])
+    parser.add_argument("what", choices=["abide", "planted", "controls"])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--shuffled", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=20)
@@ -232,14 +279,17 @@ def main() -> None:
     # the last one in the file may not be whole
     done = {row["repeat"] for row in rows} - {row["repeat"] for row in rows[-1:]}
     rows = [row for row in rows if row["repeat"] in done]
-    runs = abide(given.repeats, given.shuffled, done) if given.what == "abide" else planted(given.seeds, done)
+    if given.what == "abide":
+        runs = abide(given.repeats, given.shuffled, done)
+    else:
+        runs = {"planted": planted, "controls": controls}[given.what](given.seeds, done)
     with given.out.open("w") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
         for row in runs:
             file.write(json.dumps(row) + "\n")
             file.flush()
             rows.append(row)
-    table = {"abide": abide_table, "planted": planted_table}[given.what](pd.DataFrame(rows))
+    table = (abide_table if given.what == "abide" else planted_table)(pd.DataFrame(rows))
     print(table.round(4).to_string(index=False))
 
 

@@ -221,7 +221,8 @@ Kind = Annotated[
     str | None,
     typer.Option(
         "--connectivity",
-        help=f"Kind of connectivity: {', '.join(KINDS)}; correlation by default.",
+        help=f"Kind of connectivity: {', '.join(KINDS)}; correlation by default, tangent often predicts a "
+        "little better.",
         autocompletion=_words(KINDS),
         rich_help_panel=MODEL,
         metavar="KIND",
