@@ -56,7 +56,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_notes_that_no_reader_would_accept_are_refused(tmp_path: Path, fitted: CIGNNClassifier) -> None:
-    with pytest.raises(ValueError, match=r"kept as settings\.toml only, got 'study'"):
+    with pytest.raises(ValueError, match=r"kept as settings\.toml or MODEL_CARD\.md only, got 'study'"):
         fitted.save(tmp_path / "model", notes={"study": "mine"})
     assert not (tmp_path / "model").exists()
 
@@ -151,11 +151,13 @@ def test_node_names_travel_with_the_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.predict_proba(graphs), model.predict_proba(graphs))
 
 
-def test_a_model_is_two_files_and_nothing_is_unpickled(
+def test_a_model_is_two_files_and_a_card_and_nothing_is_unpickled(
     tmp_path: Path, graphs: GraphSet, fitted: CIGNNClassifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitted.save(tmp_path / "model")
-    assert sorted(contents(tmp_path)) == ["model/config.json", "model/model.safetensors"]
+    assert sorted(contents(tmp_path)) == [
+        *("model/MODEL_CARD.md", "model/config.json", "model/model.safetensors")
+    ]
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     assert config["format"] == "cignn model" and config["estimator"] == "CIGNNClassifier"
     assert {"cignn", "torch", "python"} <= set(config["versions"])
@@ -186,7 +188,9 @@ def test_saving_replaces_an_older_model(tmp_path: Path, graphs: GraphSet, fitted
     fitted.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(graphs), fitted.predict_proba(graphs))
-    assert sorted(contents(tmp_path)) == ["model/config.json", "model/model.safetensors"]
+    assert sorted(contents(tmp_path)) == [
+        *("model/MODEL_CARD.md", "model/config.json", "model/model.safetensors")
+    ]
 
 
 def test_an_empty_folder_and_a_damaged_model_can_be_saved_over(
@@ -267,7 +271,7 @@ def test_a_save_that_was_killed_before_names_were_given_is_finished(
         np.testing.assert_array_equal(loaded.predict_proba(graphs), fitted.predict_proba(graphs))
         assert contents(tmp_path) == half
     load_model(tmp_path / "model")
-    names = ["model/config.json", "model/model.safetensors", "model/settings.toml"]
+    names = [*("model/MODEL_CARD.md", "model/config.json", "model/model.safetensors", "model/settings.toml")]
     assert sorted(contents(tmp_path)) == names
 
 

@@ -24,8 +24,9 @@ from cignn.cli.app import (
     show_facts,
 )
 from cignn.cli.models import check_kind, check_methods, cohort_model, refuse_for_graphs, suggest_atlas
+from cignn.cli.outputs import STEPS, evaluation_of, other_settings
 from cignn.cli.reading import check_data, how_many, read_data
-from cignn.cli.settings import FILE, assignments, settings_text
+from cignn.cli.settings import FILE, assignments, read_settings, settings_text
 
 
 @command()
@@ -59,6 +60,13 @@ def fit(
         ),
     ] = 0.0,
     positive: opt.Positive = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of cignn evaluate whose scores of this method go into the model card.",
+            metavar="FOLDER",
+        ),
+    ] = None,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     label: opt.Label = "label",
@@ -80,10 +88,11 @@ def fit(
     from cignn import Cohort
     from cignn.estimators import make_estimator
     from cignn.estimators.persistence import check_model_path
-    from cignn.evaluation import Holdout, positive_class
+    from cignn.evaluation import Holdout, positive_class, write_model_card
     from cignn.evaluation.splits import labels_of
 
     check_model_path(out)
+    evaluated = None if results is None else evaluation_of(results, method)
     given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
@@ -116,6 +125,10 @@ def fit(
     fitted = model if model is classifier else model.classifier_
     resolved = {**fitted.settings_, "best_epoch": getattr(fitted, "best_epoch_", None)}
     save_or_keep(model, out, {FILE: settings_text(context, **resolved)})
+    if evaluated is not None and results is not None:
+        other = other_settings(read_settings(results), read_settings(out), STEPS)
+        note = f"The models of the evaluation differed in {other}." if other else ""
+        write_model_card(out, evaluated, positive=positive, note=note)
 
     interrupted = bool(getattr(fitted, "interrupted_", False))
     scores = _scores(model, cohort[test], counted) if len(test) else {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cignn._arrays import digest
 from cignn._files import write_csv
 from cignn.cli.app import InterruptedWorkError, complain, show_table
+from cignn.cli.reading import planned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +19,22 @@ if TYPE_CHECKING:
 PREDICTIONS, COMPARISON = "predictions.csv", "comparison.csv"
 PERMUTATIONS, TRIVIAL = "permutations.csv", "trivial.csv"
 PERMUTED = "permutations"  # the folder of the tasks with permuted labels
+STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are where the file does not say
+    "connectivity": None,
+    "fisher": False,
+    "combat": False,
+    "covariates": None,
+    "unseen_sites": "grand_mean",
+    "missing_covariates": "raise",
+    "density": None,
+    "deconfound": None,
+    "deconfound_on": "all",
+    "combat_on": "all",
+    "repeated_scans": "raise",
+}
+OF_COVARIATES = (
+    *("covariates", "unseen_sites", "missing_covariates", "deconfound_on", "combat_on", "repeated_scans"),
+)
 COMPARED = ("accuracy", "balanced_accuracy", "roc_auc", "mae", "r2", "r")  # the first there is decides
 
 
@@ -141,12 +158,31 @@ def read_trivial(folder: Path, rows: pd.DataFrame) -> pd.DataFrame | None:
     return table.assign(explainer="") if here >= there else None
 
 
+def evaluation_of(folder: Path, method: str) -> pd.DataFrame:
+    """Return the predictions of one method in the evaluation of a folder that was asked for last."""
+    from cignn.evaluation import Store
+
+    if not (folder / "results.sqlite").is_file():
+        raise FileNotFoundError(f"{folder} is not a folder written by cignn evaluate.")
+    keys = [key for key, *_ in planned(folder)]
+    with Store(folder) as store:
+        rows = store.predictions()
+    rows = rows[rows["key"].isin(keys)] if keys else rows
+    own = rows[rows["method"] == method]
+    if not len(own):
+        there = ", ".join(map(str, rows["method"].unique())) or "nothing"
+        raise ValueError(f"{folder} has no predictions of {method}; it evaluated {there}.")
+    return own.reset_index(drop=True)
+
+
 def other_settings(evaluated: Mapping[str, Any], model: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     """Name the settings of steps in which an evaluation and a model differ; "" where they do not.
 
     usual : the values where a file of settings does not say.
     """
     pairs = {name: (evaluated.get(name, value), model.get(name, value)) for name, value in usual.items()}
+    if not any(any(pairs[name]) for name in ("combat", "deconfound") if name in pairs):
+        pairs = {name: pair for name, pair in pairs.items() if name not in OF_COVARIATES}
     return ", ".join(f"{name} ({a} instead of {b})" for name, (a, b) in pairs.items() if a != b)
 
 

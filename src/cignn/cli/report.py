@@ -21,7 +21,7 @@ from cignn.cli.models import (
     with_correlations,
     with_names,
 )
-from cignn.cli.outputs import other_settings, read_permutations, read_trivial, told_settings
+from cignn.cli.outputs import STEPS, other_settings, read_permutations, read_trivial, told_settings
 from cignn.cli.reading import (
     as_graphs,
     check_file,
@@ -49,19 +49,6 @@ KNOWN: dict[str, dict[Any, str]] = {  # what readers call the labels
     "abide": {0: "TD", 1: "ASD"},
     "rest-meta-mdd": {0: "control", 1: "MDD"},
     "srpbs": {0: "control", 1: "patient"},
-}
-STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are where the file does not say
-    "connectivity": None,
-    "fisher": False,
-    "combat": False,
-    "covariates": None,
-    "unseen_sites": "grand_mean",
-    "missing_covariates": "raise",
-    "density": None,
-    "deconfound": None,
-    "deconfound_on": "all",
-    "combat_on": "all",
-    "repeated_scans": "raise",
 }
 # settings of an evaluation on which the model of its report depends
 DECISIVE = ("data", "format", "label", "atlas", "load", "methods", "model", *STEPS)

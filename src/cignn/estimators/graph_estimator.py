@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cignn._random import RandomState
 from cignn.datasets.cohort import Cohort
+from cignn.estimators.model_card import training_facts
 from cignn.estimators.persistence import (
     CONNECTIONS,
     Saved,
@@ -92,6 +93,7 @@ class GraphEstimator(BaseEstimator):
     node_names_: list[str] | None
     training_digest_: str
     graphs_: np.ndarray  # (g,) fingerprints of the graphs learnt from
+    training_facts_: dict[str, Any]  # numbers of graphs, subjects, sites and classes learnt from
     edge_statistics_: EdgeStatistics | None = None  # also of models saved before they were kept
     reference_: EdgeReference | None = None
 
@@ -141,6 +143,7 @@ class GraphEstimator(BaseEstimator):
         self.node_names_ = graphs.node_names
         self.training_digest_ = graphs.with_y(labels).digest()
         self.graphs_ = np.unique(np.concatenate([part.fingerprints() for part in (graphs, *more)]))
+        self.training_facts_ = training_facts(graphs, labels)
         self.edge_statistics_, self.reference_ = None, None
         if graphs.aligned:
             self.edge_statistics_ = graphs.edge_statistics()
@@ -213,6 +216,7 @@ class GraphEstimator(BaseEstimator):
             "node_names": self.node_names_,
             "training_digest": self.training_digest_,
             "graphs": self.graphs_,
+            "training": self.training_facts_,
             "control": None if self.reference_ is None else self.reference_.name,
         }
 
@@ -233,6 +237,8 @@ class GraphEstimator(BaseEstimator):
         estimator.node_names_ = _names(config, "node_names", estimator.n_nodes_)
         estimator.training_digest_ = str(config["training_digest"])
         estimator.graphs_ = read_fingerprints(config["graphs"])
+        known = config.get("training")  # models saved earlier do not say
+        estimator.training_facts_ = known if isinstance(known, dict) else {}
         return estimator
 
     # -------------------------------------------------------------- checking

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from cignn._arrays import digest, sha256
 from cignn._files import locked, replacing, unwritten
+from cignn.estimators.model_card import CARD, model_card
 from cignn.explanations import EdgeReference
 from cignn.explanations.pooling import Pool
 from cignn.graphs.edge_statistics import EdgeStatistics
@@ -43,7 +44,7 @@ CONNECTIONS = "connections.safetensors"  # their statistics in the training grap
 SETTINGS = "settings.toml"  # options of the command line
 STATISTICS = ("centre", "scale", "mean", "std")  # what it holds
 POOL = "pool.safetensors"  # connections whose contributions are pooled
-FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, POOL, SETTINGS)
+FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, POOL, SETTINGS, CARD)
 LARGEST_CONFIG = 2**28  # bytes
 # types in our pipelines that skops does not trust by default
 TRUSTED = [
@@ -94,14 +95,17 @@ def write_folder(
     files : mapping of str to bytes
         The content of the model's files, by their names.
     notes : mapping of str to str, optional
-        Text kept beside the model as ``settings.toml``. It may be edited later: reading does not verify it.
+        Text kept beside the model as ``settings.toml``, and its model card, ``MODEL_CARD.md``; without one,
+        a card is written. They may be edited later: reading does not verify them.
     """
     folder = check_model_path(path)
     texts = {name: text.encode() for name, text in (notes or {}).items()}
-    if wrong := sorted(set(texts) - {SETTINGS}):
-        raise ValueError(f"notes of a model are kept as {SETTINGS} only, got {wrong[0]!r}.")
+    if wrong := sorted(set(texts) - {SETTINGS, CARD}):
+        raise ValueError(f"notes of a model are kept as {SETTINGS} or {CARD} only, got {wrong[0]!r}.")
     header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
-    config = header | dict(config) | {"files": _listed(files), "notes": _listed(texts)}
+    config = header | dict(config)
+    texts = {CARD: model_card(config, steps_in(files)).encode()} | texts
+    config |= {"files": _listed(files), "notes": _listed(texts)}
     contents = {**files, **texts, CONFIG: sealed(config)}
     waiting = {name: folder / _waiting(name, sha256(content)) for name, content in contents.items()}
     made = [one for one in (folder, *folder.parents) if not one.exists()]
@@ -125,6 +129,12 @@ def write_folder(
         if isinstance(error, OSError):
             raise unwritten(path, error) from error
         raise
+
+
+def steps_in(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """Return the steps before the classifier, as the files of a model describe them."""
+    content = json.loads(files[PREPARATION]) if PREPARATION in files else {}
+    return [one for one in content.get("steps", []) if isinstance(one, dict)]
 
 
 def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:

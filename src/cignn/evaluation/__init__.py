@@ -39,6 +39,7 @@ from cignn.evaluation.known_edges import (
     precision_at_k,
 )
 from cignn.evaluation.learning import LearningCurve, Subsampled, learning_curve
+from cignn.evaluation.model_cards import write_model_card
 from cignn.evaluation.nuisances import NuisanceTest, nuisance_table, nuisance_test
 from cignn.evaluation.permuted import evaluate_permuted, permutation_table
 from cignn.evaluation.probes import Audit, Finding
@@ -161,4 +162,5 @@ __all__ = [
     "top_overlap",
     "univariate_scores",
     "validate",
+    "write_model_card",
 ]
