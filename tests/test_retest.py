@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cignn import CohortClassifier
 from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import Cohort, DataError, check_cohort, load_cohort, make_cohort
 from cignn.estimators import make_estimator
@@ -228,3 +229,13 @@ def test_scans_of_sessions_go_through_the_extractor(tmp_path: Path) -> None:
     assert got.subjects.tolist() == np.repeat([f"sub-{i}" for i in range(1, 5)], 2).tolist()[1:]
     assert got.covariates["session"].tolist() == [2, *[1, 2] * 3]
     assert got.exclusions["subject"].tolist() == ["sub-1_ses-1"]
+
+
+def test_predictions_say_which_scan_they_are_of() -> None:
+    from cignn.cli.models import prediction_table
+
+    cohort = make_cohort(24, 6, n_edges=2, n_scans=2, random_state=0)
+    model = CohortClassifier.make(make_estimator("lasso", random_state=0)).fit(cohort)
+    table = prediction_table(model, cohort, model.predict_proba(cohort))
+    assert table["session"].tolist() == [1, 2] * 24 and table["subject"].nunique() == 24
+    assert "session" not in prediction_table(model, cohort[::2], model.predict_proba(cohort[::2]))

@@ -283,11 +283,17 @@ def with_names(fitted: Any, data: Cohort | GraphSet, given: bool, quiet: bool) -
 
 
 def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -> pd.DataFrame:
-    """One row per subject: subject, site, label, whether it was trained on, predicted, p_<class>."""
+    """One row per scan: subject, site, label, whether it was trained on, predicted, p_<class>.
+
+    Where subjects have several scans, also their session and run.
+    """
     import numpy as np
     import pandas as pd
 
     columns: dict[str, Any] = {"subject": subject_names(data)}
+    if len(set(columns["subject"])) < len(data):  # which scan of a subject it is
+        known = getattr(data, "covariates", getattr(data, "meta", {}))
+        columns |= {name: np.asarray(known[name]) for name in ("session", "run") if name in known}
     sites = getattr(data, "sites", getattr(data, "groups", None))
     if sites is not None:
         columns["site"] = sites
