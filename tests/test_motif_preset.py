@@ -14,19 +14,20 @@ from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.datasets import make_ba2motifs, make_spurious_motifs
 from cignn.estimators import PRESETS
 from cignn.estimators.checkpoint import State
-from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS, STEPS
-from cignn.estimators.ci_gnn_stages import LAST_RATE
+from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS, STEPS, USUAL_EPOCHS
+from cignn.estimators.ci_gnn_stages import FREE_LOST, LAST_RATE, LEVEL_EPOCHS, MOST_LOST, price_level
 from cignn.estimators.network_stack import NetworkStack
 from cignn.estimators.settings import MAX_BATCH, MIN_BATCH
 from cignn.estimators.training import Stage, keep_better
 from cignn.graphs import GraphBatch
-from cignn.nn import CIGNN
+from cignn.nn import CIGNN, Noise
 from cignn.nn.layers import GINLayer, NodeNorm, strongest_edges
 from cignn.nn.subgraph import TIE_NOISE, expected_edges, heaviest_edges
 
 WEIGHTS = {"warm_up": 0.25, "cut_weight": 0.25, "rest_weight": 1.0, "logit_weight": 0.02}
 EASY: dict[str, Any] = {
     "epochs": 4,
+    "n_estimators": 1,
     "settings": {"classifier_hidden": (8, 8), "encoder_hidden": (8,), "batch_size": 16, **WEIGHTS},
 }
 TERMS: dict[str, Any] = {"node_weights": True, "constant": True, "rest": True, "cut": True, "limit": True}
@@ -164,7 +165,7 @@ def test_the_learning_rate_falls_at_the_end(decay: float, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(NetworkStack, "step", spy)
     settings = EASY["settings"] | {"rate_decay": decay, "warm_up": 0.4, "learning_rate": 0.01}
-    more = {"epochs": 20, "settings": settings | {"batch_size": 100}}
+    more = {"epochs": 20, "n_estimators": 1, "settings": settings | {"batch_size": 100}}
     CIGNNClassifier("motif", random_state=0, **more).fit(make_ba2motifs(40, random_state=0))
     assert len(rates) == 20
     for stage in (rates[:8], rates[8:]):  # the warm-up, then the rest
@@ -187,18 +188,60 @@ def test_the_epoch_is_chosen_by_cut_graphs_too(fitted: CIGNNClassifier) -> None:
     assert state.best_epoch == 2
 
 
-@pytest.mark.parametrize("n_graphs", [60, 900, 6000])
+def accuracies(*values: float) -> list[dict[str, Any]]:
+    """A history with each accuracy for as long as it takes to count."""
+    return [
+        {"stage": "classification", "validation_accuracy": value}
+        for value in values
+        for _ in range(LEVEL_EPOCHS)
+    ]
+
+
+def test_the_price_falls_with_what_subgraphs_lose() -> None:
+    """It counts in full until clearly fewer validation graphs are right, and again when they are."""
+    middle = (FREE_LOST + MOST_LOST) / 2
+    assert price_level([]) == price_level(accuracies(0.8)) == price_level(accuracies(0.8, 0.9)) == 1
+    assert price_level(accuracies(0.9, 0.9 - FREE_LOST + 1e-6)) == 1
+    assert price_level(accuracies(0.9, 0.9 - middle)) == pytest.approx(0.5)
+    assert price_level(accuracies(0.9, 0.9 - 2 * MOST_LOST)) == 0
+    assert price_level(accuracies(0.9, 0.5, 0.9)) == 1
+    once = accuracies(0.9, 0.9)
+    once[-1]["validation_accuracy"] -= FREE_LOST
+    assert price_level(once) == 1, "a single epoch is averaged with others"
+    before = [{"stage": "generative", "validation_accuracy": 1.0}] * 9
+    assert price_level(before + accuracies(0.8)) == 1, "nothing was trained to classify yet"
+
+
+def test_without_level_no_term_but_the_floor_of_the_price_is_left() -> None:
+    torch.manual_seed(0)
+    network = CIGNN(1, 2, encoder="gin", mask_by="pairs", pricing="relative", **TERMS).train()
+    network.whole_share.fill_(0.05)
+    batch = labelled(make_spurious_motifs(8, test_fraction=0, random_state=0))
+    full, none = (
+        network.classification_losses(batch, 0.3, noise=Noise([torch.Generator()]), level=level)
+        for level in (1.0, 0.0)
+    )
+    assert none["rest"] == none["cut"] == none["consistency"] == 0
+    assert 0 < none["edges"] <= full["edges"]
+    torch.testing.assert_close(none["classification"], full["classification"])
+
+
+@pytest.mark.parametrize("n_graphs", [60, 900, 6000, 40_000])
 def test_epochs_and_batches_follow_the_number_of_graphs(n_graphs: int) -> None:
-    """Within bounds: enough epochs for so many steps, or for so many graphs read where that is less."""
-    graphs = make_spurious_motifs(n_graphs, test_fraction=0, random_state=0)
+    """Within bounds: enough epochs for so many steps, at least the usual number but for very many graphs."""
+    graphs = GraphSet.from_arrays([np.zeros((size, size)) for size in (2, 3)] * (n_graphs // 2))
     settings = CIGNNClassifier("motif")._settings(graphs)
     epochs, batch_size = settings["epochs"], settings["batch_size"]
     steps = -(-n_graphs // batch_size)
     assert MIN_BATCH <= batch_size <= MAX_BATCH and LEAST_EPOCHS <= epochs <= MOST_EPOCHS
+    if epochs > USUAL_EPOCHS:
+        assert (epochs - 1) * steps < STEPS
     if epochs > LEAST_EPOCHS:
-        assert (epochs - 1) * steps < STEPS and epochs * n_graphs <= READ_GRAPHS
-    if epochs < MOST_EPOCHS:
-        assert epochs * steps >= STEPS or (epochs + 1) * n_graphs > READ_GRAPHS
+        assert epochs * n_graphs <= READ_GRAPHS
+    if epochs < USUAL_EPOCHS:
+        assert (epochs + 1) * n_graphs > READ_GRAPHS
+    elif epochs < MOST_EPOCHS:
+        assert epochs * steps >= STEPS
     assert CIGNNClassifier("motif", settings={"batch_size": 7})._settings(graphs)["batch_size"] == 7
 
 
@@ -213,7 +256,7 @@ def test_a_saved_model_reads_as_before(fitted: CIGNNClassifier, tmp_path: Path) 
 def test_seeds_together_are_seeds_alone() -> None:
     graphs = make_spurious_motifs(60, random_state=0)
     alone = CIGNNClassifier("motif", random_state=0, **EASY).fit(graphs)
-    pair = CIGNNClassifier("motif", random_state=0, n_estimators=2, **EASY).fit(graphs)
+    pair = CIGNNClassifier("motif", random_state=0, **EASY | {"n_estimators": 2}).fit(graphs)
     assert np.isfinite(pair.predict_proba(graphs)).all() and pair.history_["epoch"].max() == 4
     assert alone.history_["loss"].notna().all()
 

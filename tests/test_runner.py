@@ -442,7 +442,7 @@ def test_a_preset_that_means_something_else_is_another_task(
         with monkeypatch.context() as patch:
             patch.setattr(table, key, value)
             assert keys(PRESET[name], cohort) != first, key
-    for rule in ("ci_gnn.STEPS", "ci_gnn.READ_GRAPHS", "ci_gnn.LEAST_EPOCHS", "settings.MIN_BATCH"):
+    for rule in ("ci_gnn.STEPS", "ci_gnn.READ_GRAPHS", "ci_gnn.USUAL_EPOCHS", "settings.MIN_BATCH"):
         with monkeypatch.context() as patch:
             patch.setattr(f"cignn.estimators.{rule}", 7)
             assert keys(PRESET[name], cohort) != first, rule

@@ -32,8 +32,8 @@ from cignn.nn.ci_gnn import CAUSAL_EFFECTS, CIGNN, PRICES
 from cignn.nn.layers import LAYERS, READOUTS
 from cignn.nn.subgraph_network import MASK_FORMS, MASK_SOURCES, MASKS
 
-# what epochs="auto" is: so many gradient steps or graphs read, whichever is less, within bounds
-STEPS, READ_GRAPHS, LEAST_EPOCHS, MOST_EPOCHS = 4000, 270_000, 20, 300
+# what epochs="auto" is: so many gradient steps, the usual epochs at least, no more graphs read; within bounds
+STEPS, READ_GRAPHS, LEAST_EPOCHS, USUAL_EPOCHS, MOST_EPOCHS = 4000, 360_000, 20, 40, 300
 INSIDE = "settings__"  # before the names of settings among the parameters
 CHOICES: dict[str, Collection[Any]] = {
     "encoder": LAYERS,
@@ -100,11 +100,12 @@ class CIGNNClassifier(ExplainingClassifier):
         grid search they are named ``settings__dropout``.
     epochs : int or "auto", default="auto"
         Number of training epochs, over all stages. "auto" is 60 for "connectome", 450 for "paper"
-        and, for "motif", enough for about 4000 gradient steps or 270,000 graphs read, whichever is less, but
-        at least 20 and at most 300.
+        and, for "motif", enough for about 4000 gradient steps, from 40 to 300; fewer for more than 9000
+        graphs, but at least 20.
     n_estimators : int or "auto", default="auto"
         Number of networks in the ensemble. Their probabilities and edge weights are averaged. "auto" is 5 for
-        "connectome" and 1 otherwise. Each has its own validation graphs unless ``fit`` gets an ``eval_set``.
+        "connectome", 3 for "motif" and 1 for "paper". Each has its own validation graphs unless ``fit`` gets
+        an ``eval_set``.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class in the loss, by label.
     validation_fraction : float, default=0.1
@@ -297,16 +298,17 @@ SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weigh
 
 
 def _auto_epochs(n_graphs: int, batch_size: int) -> int:
-    """Epochs that make about `STEPS` gradient steps and read no more than `READ_GRAPHS`, within bounds."""
-    steps = -(-n_graphs // batch_size)
-    return min(max(LEAST_EPOCHS, min(-(-STEPS // steps), READ_GRAPHS // n_graphs)), MOST_EPOCHS)
+    """Epochs that make about `STEPS` gradient steps, at least `USUAL_EPOCHS` but for very many graphs."""
+    epochs = max(USUAL_EPOCHS, -(-STEPS // -(-n_graphs // batch_size)))
+    return min(max(LEAST_EPOCHS, min(epochs, READ_GRAPHS // n_graphs)), MOST_EPOCHS)
 
 
 def _rules(settings: dict[str, Any]) -> dict[str, Any]:
     """What stands behind settings that are "auto"."""
     found = rules(settings)
     if is_auto(settings["epochs"]):
-        found["epochs"] = {"steps": STEPS, "graphs": READ_GRAPHS, "least": LEAST_EPOCHS, "most": MOST_EPOCHS}
+        found["epochs"] = {"steps": STEPS, "graphs": READ_GRAPHS, "least": LEAST_EPOCHS}
+        found["epochs"] |= {"usual": USUAL_EPOCHS, "most": MOST_EPOCHS}
     return found
 
 

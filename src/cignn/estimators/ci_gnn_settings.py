@@ -80,7 +80,8 @@ class CIGNNSettings(Mapping[str, Any]):
     sparsity_weight : float, default=1.0
         Weight of the price in the loss; not used by a soft mask.
     pricing : {"relative", "fixed"}, default="relative" (connectome: "fixed", paper: "fixed")
-        "relative" raises the price as subgraphs predict as well as whole graphs did in the warm-up.
+        "relative" raises the price as subgraphs predict as well as whole graphs did in the warm-up, and
+        lowers it again where the accuracy on validation graphs falls.
     logit_weight : float, default=0.02 (connectome: 0.0, paper: 0.0)
         Weight of the loss term that holds the logits of edges between -3 and 3.
     rest_weight : float, default=1.0 (connectome: 0.0, paper: 0.0)
@@ -417,7 +418,7 @@ PRESETS: dict[str, CIGNNSettings] = {
 """Settings of CI-GNN by the names of the presets."""
 # what "auto" means of these parameters of the estimator, by preset
 EPOCHS: dict[str, int | str] = {"motif": "auto", "connectome": 60, "paper": 450}
-N_ESTIMATORS = {"motif": 1, "connectome": 5, "paper": 1}
+N_ESTIMATORS = {"motif": 3, "connectome": 5, "paper": 1}
 
 
 def as_settings(given: Mapping[str, Any] | None) -> CIGNNSettings:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
-from cignn.estimators.training import Stage
+from cignn.estimators.training import VALIDATION, Stage, Training
 from cignn.graphs import GraphBatch
 from cignn.information.power_trace import has_way_without_eigenvalues
 from cignn.nn.ci_gnn import CIGNN
@@ -15,7 +17,11 @@ from cignn.nn.noise import Noise
 from cignn.nn.subgraph import edge_price, expected_edges
 from cignn.nn.subgraph_network import CIGNNOutput
 
+GENERATIVE = "generative"
 KEEP_STEP = 0.1
+# validation accuracy that subgraphs may lose before the price falls, and that at which it is gone; the number
+# of epochs over which the accuracy is averaged
+FREE_LOST, MOST_LOST, LEVEL_EPOCHS = 0.01, 0.02, 3
 LAST_RATE = 0.05  # of the learning rate, in the last epoch, where it falls
 VAE_TERMS = ("features", "adjacency", "kl")
 CAUSAL_TERMS = ("independence", "causal")
@@ -37,7 +43,7 @@ def _generative_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         network.noisy = True
 
     return Stage(
-        "generative",
+        GENERATIVE,
         settings["generative_epochs"],
         [*network.encoder.parameters(), *network.decoders.parameters()],
         network.generative_losses,
@@ -75,13 +81,18 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     if network.encoder.node_vectors is not None and settings["train_encoder"]:
         mask.append(network.encoder.node_vectors)
 
-    def losses(batch: GraphBatch, noise: Noise, keep: Tensor | None = None) -> dict[str, Tensor]:
-        return network.classification_losses(batch, keep, settings["reconstruction"] > 0, noise)
+    def losses(
+        batch: GraphBatch, noise: Noise, keep: Tensor | None = None, level: float | Tensor = 1.0
+    ) -> dict[str, Tensor]:
+        return network.classification_losses(batch, keep, settings["reconstruction"] > 0, noise, level)
 
-    def numbers(epoch: int) -> dict[str, float]:
-        return (
-            {"keep": free_share(epoch, falls, settings["keep"], settings["keep_start"])} if stochastic else {}
-        )
+    def numbers(epoch: int, training: Training) -> dict[str, float]:
+        if not stochastic:
+            return {}
+        found = {"keep": free_share(epoch, falls, settings["keep"], settings["keep_start"])}
+        if settings["pricing"] == "relative":
+            found["level"] = price_level(training.state.history) if epoch >= falls else 1.0
+        return found
 
     def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
         return settings["sparsity_weight"] * edge_price(out.edge_logits, batch.edges, settings["keep"])
@@ -121,6 +132,20 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         optional=CAUSAL_TERMS,
         capturable=has_way_without_eigenvalues(settings["renyi_order"]),
     )
+
+
+def price_level(history: Sequence[Mapping[str, Any]]) -> float:
+    """Return how much the price counts, 1 to 0, as the accuracy on validation graphs falls from its best.
+
+    Both are means over a few epochs, the best one of all since the classifier began to train. Subgraphs that
+    lose what whole graphs told are too small: where every edge counts, as in many molecules, they grow again.
+    """
+    found = [row[f"{VALIDATION}accuracy"] for row in history if row["stage"] != GENERATIVE]
+    if len(found) < LEVEL_EPOCHS:
+        return 1.0
+    means = np.convolve(found, np.ones(LEVEL_EPOCHS) / LEVEL_EPOCHS, "valid")
+    lost = means.max() - means[-1]
+    return float(np.clip((MOST_LOST - lost) / (MOST_LOST - FREE_LOST), 0, 1))
 
 
 def _rate(epoch: int, epochs: int, decay: float) -> float:

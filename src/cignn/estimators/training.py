@@ -50,7 +50,8 @@ class Stage:
     weights : dict of str to float
         Weights of the terms in the loss. A term without a weight is recorded only.
     numbers : callable
-        ``numbers(epoch)`` returns, by name, what changes from epoch to epoch, counted within the stage.
+        ``numbers(epoch, training)`` returns, by name, what changes from epoch to epoch, counted within the
+        stage; it may depend on the history of the training.
     choose_from : int or None, default=None
         First epoch of the stage whose weights may be kept; None if none may.
     choose_by : {"accuracy", "loss"}, default="accuracy"
@@ -82,7 +83,7 @@ class Stage:
     parameters: Sequence[nn.Parameter]
     losses: Callable[..., dict[str, Tensor]]
     weights: dict[str, float]
-    numbers: Callable[[int], dict[str, float]] = lambda epoch: {}
+    numbers: Callable[[int, Training], dict[str, float]] = lambda epoch, training: {}
     choose_from: int | None = None
     choose_by: str = "accuracy"
     patience: int | None = None

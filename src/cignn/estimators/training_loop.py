@@ -174,7 +174,7 @@ class TrainingLoop:
         self.decays = any(one.weight_decay for one in members)
         names = [name for name in stages[0].weights if any(stage.weights.get(name) for stage in stages)]
         self.term_weights = {name: column([stage.weights[name] for stage in stages]) for name in names}
-        self.numbers = {name: column([0.0] * len(members)) for name in self.stage.numbers(0)}
+        self.numbers = {name: column([0.0] * len(members)) for name in self.stage.numbers(0, members[0])}
         self.noise = Noise([torch.Generator(self.device) for _ in members])
         self.captured = Captured(self.noise.generators) if self.capture else None
         self.sums: dict[str, Tensor] = {}
@@ -203,10 +203,10 @@ class TrainingLoop:
             rng = np.random.default_rng([one.seed, position])
             generator.manual_seed(int(rng.integers(2**63 - 1)))
             plans.append(one.training.batches(one.batch_size, rng))
+        pairs = list(zip(self.members, self.stages, strict=True))
         for name in self.numbers:
-            now = [stage.numbers(epoch)[name] for stage in self.stages]
+            now = [stage.numbers(epoch, one)[name] for one, stage in pairs]
             self.numbers[name].copy_(torch.tensor(now, dtype=self.dtype))
-        pairs = zip(self.members, self.stages, strict=True)
         rates = [one.learning_rate * stage.rate(epoch) for one, stage in pairs]
         self.rates["learning_rate"].copy_(torch.tensor(rates, dtype=self.dtype))
         for total in self.sums.values():

@@ -175,6 +175,7 @@ class CIGNN(SubgraphNetwork):
         keep: float | Tensor | None = None,
         generative: bool = False,
         noise: Noise | None = None,
+        level: float | Tensor = 1.0,
     ) -> Losses:
         """Return the terms of L2, equation (16) of the paper, and those of the subgraph beside them.
 
@@ -194,6 +195,8 @@ class CIGNN(SubgraphNetwork):
             reads every fourth graph.
         noise : Noise, default=None
             Source of random numbers; None is torch's own.
+        level : float or Tensor of shape (), default=1.0
+            How much price, "rest", "cut" and "consistency" count besides.
 
         Returns
         -------
@@ -203,7 +206,7 @@ class CIGNN(SubgraphNetwork):
         """
         out = self._read(batch, None, noise)
         losses = {"classification": self.cross_entropy(out.logits, batch)}
-        explained = self._explained(losses["classification"])
+        explained = level * self._explained(losses["classification"])
         if out.rest_logits is not None:
             known = self.class_share.expand_as(out.rest_logits)
             losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
