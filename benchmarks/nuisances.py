@@ -107,6 +107,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--subjects", type=int, default=400)
     parser.add_argument("--rois", type=int, default=60)
     parser.add_argument("--effect", type=float, default=0.08, help="of planted connections, in Fisher z")
@@ -118,7 +119,9 @@ def main() -> None:
         print(null_p_values(args.null).round(3).to_string(index=False))
         return
     started = time.perf_counter()
-    rows = pd.DataFrame([row for seed in range(args.seeds) for row in of_seed(seed, args)])
+    rows = pd.DataFrame(
+        [row for seed in range(args.first, args.first + args.seeds) for row in of_seed(seed, args)]
+    )
     print(summary(rows).round(3).to_string(index=False))
     print(f"{args.seeds} seeds in {time.perf_counter() - started:.0f} s")
 

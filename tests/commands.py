@@ -94,7 +94,9 @@ def write_study(folder: Path, cohort: Cohort, labels: bool = True) -> Path:
 
 
 def write_studies(folder: Path) -> None:
-    """my_study, 36 labelled subjects of 20 regions, and new_subjects, four without labels."""
+    """my_study, 36 labelled subjects of 20 regions, other_study, and new_subjects, four without labels."""
     cohort = make_cohort(40, 20, n_edges=6, effect=0.8, lengths=(50, 60), random_state=0)
     write_study(folder / "my_study", cohort[:36])
     write_study(folder / "new_subjects", cohort[36:], labels=False)
+    elsewhere = make_cohort(30, 20, n_edges=6, effect=0.8, lengths=(50, 60), random_state=1)
+    write_study(folder / "other_study", elsewhere)

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.io import savemat
 
 from cignn.datasets import make_ba2motifs, make_cohort
-from commands import write_studies, write_study
+from commands import write_studies
 
 N_VOLUMES = 80
 
@@ -18,8 +18,6 @@ N_VOLUMES = 80
 def write_world(folder: Path) -> None:
     """Write my_study, other_study, new_subjects, abide and the other data that the pages name."""
     write_studies(folder)
-    elsewhere = make_cohort(30, 20, n_edges=6, effect=0.8, lengths=(50, 60), random_state=1)
-    write_study(folder / "other_study", elsewhere)
     write_abide(folder / "abide")
     write_abide(folder / "my" / "data" / "abide")
     write_motifs(folder / "my" / "data" / "ba2motifs.npz")

@@ -29,6 +29,7 @@ MADE = {
     "explain": "explained/subjects/sub-0037.png",
     "group": "group/connections.csv",
     "evaluate": "results/summary.csv",
+    "validate": "validated/predictions.csv",
     "report": "report.html",
     "reproduce": "results/paper/explanation-accuracy-smoke.md",
     "info": None,
@@ -59,7 +60,12 @@ def example(name: str) -> str:
 def test_examples_of_the_help_texts_work_as_printed_and_leave_their_settings(place: Path) -> None:
     assert {*MADE, "demo"} == set(ALL)
     beside = ("model/settings.toml", "predictions.settings.toml", "explained/settings.toml")
-    beside += ("results/settings.toml", "report.settings.toml", "group/settings.toml")
+    beside += (
+        "results/settings.toml",
+        "report.settings.toml",
+        "group/settings.toml",
+        "validated/settings.toml",
+    )
     for file in beside:
         assert "# again: cignn" in (place / file).read_text()
 
@@ -70,6 +76,7 @@ JSON = {  # of demo and fit, see their own tests
     "predict": ("predict model new_subjects", {"predictions", "scores", "out"}),
     "explain": ("explain model new_subjects --out ex --no-figures", {"subjects", "group_edges"}),
     "evaluate": ("evaluate my_study --methods linear-svm --out res", {"summary", "failed", "comparison"}),
+    "validate": ("validate model other_study", {"scores", "calibration", "drift", "nuisances"}),
     "group": (
         "group my_study --method linear-svm --n-resamples 2 --n-permutations 1 --out map",
         {"reading", "systems", "nuisance", "out"},
@@ -96,6 +103,7 @@ BAD = {
     "fit": ("fit nowhere", "nowhere does not exist"),
     "predict": ("predict my_study new_subjects", "my_study is not a model folder"),
     "explain": ("explain model nowhere", "nowhere does not exist"),
+    "validate": ("validate model new_subjects", "the cohort has no labels"),
     "group": ("group my_study --reproducibility site", "did you mean sites?"),
     "evaluate": ("evaluate my_study --protcol loso", "did you mean --protocol?"),
     "audit": ("audit my_study --format cohrt", "did you mean cohort?"),
