@@ -267,10 +267,19 @@ def test_the_temperature_is_the_best_on_folds_of_the_training_graphs() -> None:
 
     def loss(factor: float) -> float:
         p = softmax(factor * np.stack([-values, values], 1) / 2, axis=1)
-        return -np.log(p[np.arange(90), y]).mean()
+        sure = 46 / 47  # of a label among 45, as in Platt's scaling
+        return -(sure * np.log(p[np.arange(90), y]) + (1 - sure) * np.log(p[np.arange(90), 1 - y])).mean()
 
     best = model.settings_["temperature"]
     assert loss(best) <= min(loss(0.9 * best), loss(1.1 * best)) + 1e-9
+
+
+@pytest.mark.parametrize("kind", SVMS)
+def test_probabilities_of_separable_classes_are_not_certain(kind: str) -> None:
+    graphs = brains(np.arange(90) % 2, gap=60.0)
+    chances = shallow(kind).fit(graphs).predict_proba(graphs)
+    assert (chances.argmax(1) == graphs.y).all()
+    assert 0.5 < np.median(chances.max(1)) < 1 - 1e-6, "45 graphs of a class do not make sure of more"
 
 
 def test_c_is_chosen_inside_the_training_graphs_or_given() -> None:
@@ -450,5 +459,5 @@ def test_a_model_folder_can_change_its_kind(tmp_path: Path) -> None:
         np.testing.assert_array_equal(
             load_model(tmp_path / "model").predict_proba(graphs), model.predict_proba(graphs)
         )
-    files = ["config.json", "connections.safetensors", "model.skops"]
+    files = ["MODEL_CARD.md", "config.json", "connections.safetensors", "model.skops"]
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == files

@@ -407,12 +407,17 @@ def _logits(values: np.ndarray) -> np.ndarray:
 def _temperature(logits: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> float:
     """Return the factor of decision values whose softmax gives the labels the highest likelihood.
 
-    scikit-learn's ``CalibratedClassifierCV(method="temperature")`` looks for it as far as e¹⁰: where the
-    folds are separable all probabilities would be 0 or 1.
+    A label of one of n graphs of its class counts as a probability of (n + 1) / (n + 2), as in Platt's
+    scaling: where the folds are separable, all probabilities would otherwise become 0 or 1. scikit-learn's
+    ``CalibratedClassifierCV(method="temperature")`` looks for the factor as far as e¹⁰.
     """
+    counts, n_classes = np.bincount(codes, minlength=logits.shape[1]), logits.shape[1]
+    doubt = 1 / (counts[codes] + 2)
+    targets = np.repeat((doubt / (n_classes - 1))[:, None], n_classes, axis=1)
+    targets[np.arange(len(codes)), codes] = 1 - doubt
 
     def loss(log_factor: float) -> float:
         chances = log_softmax(math.exp(log_factor) * logits, axis=1)
-        return -float(np.average(chances[np.arange(len(codes)), codes], weights=weight))
+        return -float(np.average((targets * chances).sum(1), weights=weight))
 
     return math.exp(minimize_scalar(loss, bounds=(-5, 5), method="bounded").x)
