@@ -104,7 +104,7 @@ class FusedClassifier(ClassifierMixin, _BaseComposition):
         Factor of each view's log-odds.
     shares_ : Series
         Share of each view in the decision: weight times spread of its log-odds over unseen training subjects,
-        relative to the sum. Of the mean, one over the number of views.
+        relative to the sum; NaN where no view tells anything. Of the mean, one over the number of views.
     intercept_ : ndarray of shape (classes,)
         What the fusion adds to the logits.
     out_of_fold_ : ndarray of shape (views, n, classes) or None

@@ -68,7 +68,9 @@ ESTIMATORS: dict[str, Method] = {
 CLASSIFIERS = tuple(
     name for name, method in ESTIMATORS.items() if issubclass(method.estimator, GraphClassifier)
 )
+"""Names of the classifiers among `ESTIMATORS`."""
 REGRESSORS = tuple(name for name in ESTIMATORS if name not in CLASSIFIERS)
+"""Names of the regressors among `ESTIMATORS`."""
 
 
 def make_estimator(name: str, **params: Any) -> GraphEstimator:
