@@ -11,14 +11,21 @@ from typing import Any, Self
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.metrics import r2_score
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cignn import CIGNNClassifier, Cohort, GraphSet
+from cignn import CIGNNClassifier, CIGNNRegressor, Cohort, GraphSet
 from cignn._arrays import digest, upper_triangle
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, Deconfound, RoiSeries
-from cignn.estimators import GNNClassifier, GraphVectors, ShallowGraphClassifier
+from cignn.estimators import (
+    ConnectomePredictiveModel,
+    GNNClassifier,
+    GraphVectors,
+    ShallowGraphClassifier,
+    ShallowGraphRegressor,
+)
 
 pytestmark = pytest.mark.medium
 
@@ -45,6 +52,26 @@ class OfRows:
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         return float(np.average(self.predict(X) == y, weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = tags.target_tags.required = True
+        return tags
+
+
+class ScoresOfRows:
+    """A regressor of graphs that takes arrays."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        X, y = validate_data(self, X, y, y_numeric=True)
+        return super().fit(graphs_of(X), y)
+
+    def predict(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return super().predict(graphs_of(validate_data(self, X, reset=False)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -126,41 +153,51 @@ class CIGNNOfRows(OfRows, CIGNNClassifier):
     pass
 
 
+class ShallowScoresOfRows(ScoresOfRows, ShallowGraphRegressor):
+    pass
+
+
+class CIGNNScoresOfRows(ScoresOfRows, CIGNNRegressor):
+    pass
+
+
+SMALL = {
+    "encoder_hidden": (8,),
+    "classifier_hidden": (8,),
+    "head_hidden": (8,),
+    "learning_rate": 0.1,
+    "dropout": 0.0,
+    "causal_effect": None,
+    "independence": False,
+}
 ESTIMATORS: dict[str, BaseEstimator] = {
+    "ShallowGraphRegressor, ridge": ShallowScoresOfRows(random_state=0),
+    "ShallowGraphRegressor, svr": ShallowScoresOfRows("rbf-svr", random_state=0),
+    "ConnectomePredictiveModel": ConnectomePredictiveModel(0.2),
+    "CIGNNRegressor": CIGNNScoresOfRows(n_estimators=1, settings=SMALL, **QUICK | {"epochs": 20}),
     "ShallowGraphClassifier, svm": ShallowOfRows(random_state=0),
     "ShallowGraphClassifier, forest": ShallowOfRows("random-forest", n_estimators=5, random_state=0),
     "GNNClassifier": GNNOfRows("gin", hidden=(8,), head_hidden=(8,), learning_rate=0.1, dropout=0.0, **QUICK),
-    "CIGNNClassifier": CIGNNOfRows(
-        n_estimators=1,
-        settings={
-            "encoder_hidden": (8,),
-            "classifier_hidden": (8,),
-            "head_hidden": (8,),
-            "learning_rate": 0.1,
-            "dropout": 0.0,
-            "causal_effect": None,
-            "independence": False,
-        },
-        **QUICK,
-    ),
+    "CIGNNClassifier": CIGNNOfRows(n_estimators=1, settings=SMALL, **QUICK),
 }
 EXPECTED = {
     "check_methods_subset_invariance": "networks compute in float32: sums round differently in other batches",
+    "check_fit2d_1sample": "one graph is refused with the number that a regressor needs",
 }
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_classifiers_of_graphs(name: str) -> None:
+def test_estimators_of_graphs(name: str) -> None:
     check_estimator(ESTIMATORS[name], expected_failed_checks=EXPECTED, on_skip=None)
 
 
 @pytest.mark.parametrize(
-    "estimator", [CIGNNClassifier(), GNNClassifier()], ids=lambda one: type(one).__name__
+    "estimator", [CIGNNClassifier(), GNNClassifier(), CIGNNRegressor()], ids=lambda one: type(one).__name__
 )
 def test_tags_do_not_claim_arrays(estimator: BaseEstimator) -> None:
     tags = get_tags(estimator)
     assert not tags.input_tags.two_d_array and not tags.target_tags.required
-    assert tags.estimator_type == "classifier"
+    assert tags.estimator_type == ("regressor" if isinstance(estimator, CIGNNRegressor) else "classifier")
 
 
 TRANSFORMERS: dict[str, BaseEstimator] = {

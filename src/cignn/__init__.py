@@ -11,16 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cignn.datasets import Cohort, load_cohort
-    from cignn.estimators import CIGNNClassifier, CIGNNSettings, CohortClassifier, load_model, save_model
+    from cignn.estimators import (
+        CIGNNClassifier,
+        CIGNNRegressor,
+        CIGNNSettings,
+        CohortClassifier,
+        CohortRegressor,
+        load_model,
+        save_model,
+    )
     from cignn.explanations import Explanations, GroupExplanation
     from cignn.graphs import GraphSet
 
 __version__ = "0.1.0"
 __all__ = [
     "CIGNNClassifier",
+    "CIGNNRegressor",
     "CIGNNSettings",
     "Cohort",
     "CohortClassifier",
+    "CohortRegressor",
     "Explanations",
     "GraphSet",
     "GroupExplanation",
@@ -32,9 +42,11 @@ __all__ = [
 # Names come when they are first asked for: help and completion of the command line wait for no torch.
 _PLACES = {
     "CIGNNClassifier": "estimators",
+    "CIGNNRegressor": "estimators",
     "CIGNNSettings": "estimators",
     "Cohort": "datasets",
     "CohortClassifier": "estimators",
+    "CohortRegressor": "estimators",
     "Explanations": "explanations",
     "GraphSet": "graphs",
     "GroupExplanation": "explanations",

@@ -2,9 +2,10 @@
 
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.ci_gnn import CIGNNClassifier
+from cignn.estimators.ci_gnn_regressor import CIGNNRegressor
 from cignn.estimators.ci_gnn_settings import PRESETS, CIGNNSettings
 from cignn.estimators.classifier import GraphClassifier
-from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.estimators.cohort_classifier import CohortClassifier, CohortRegressor
 from cignn.estimators.decision_classifier import DecisionClassifier
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.explaining import ExplainingClassifier
@@ -13,6 +14,7 @@ from cignn.estimators.gnn import GNNClassifier
 from cignn.estimators.graph_estimator import GraphEstimator
 from cignn.estimators.graph_vectors import GraphVectors
 from cignn.estimators.kept_epochs import KeptEpochWarning
+from cignn.estimators.neural_regressor import NeuralGraphRegressor
 from cignn.estimators.predictive_model import ConnectomePredictiveModel
 from cignn.estimators.registry import (
     CLASSIFIERS,
@@ -35,8 +37,10 @@ __all__ = [
     "PRESETS",
     "REGRESSORS",
     "CIGNNClassifier",
+    "CIGNNRegressor",
     "CIGNNSettings",
     "CohortClassifier",
+    "CohortRegressor",
     "ConnectomePredictiveModel",
     "DIRClassifier",
     "DecisionClassifier",
@@ -51,6 +55,7 @@ __all__ = [
     "KeptEpochWarning",
     "Method",
     "NeuralGraphClassifier",
+    "NeuralGraphRegressor",
     "SIBClassifier",
     "ShallowGraphClassifier",
     "ShallowGraphRegressor",

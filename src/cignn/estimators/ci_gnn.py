@@ -14,6 +14,7 @@ from cignn._random import RandomState
 from cignn.estimators.ci_gnn_settings import OUTSIDE, SETTINGS, UNSET, as_settings, resolve
 from cignn.estimators.ci_gnn_stages import make_stages
 from cignn.estimators.explaining import ExplainingClassifier
+from cignn.estimators.neural import NeuralGraphEstimator
 from cignn.estimators.settings import (
     AUTO_DENSITY,
     ClassWeight,
@@ -86,7 +87,140 @@ ARCHITECTURE = (  # the settings the network itself is made of
 )
 
 
-class CIGNNClassifier(ExplainingClassifier):
+class CIGNNEstimator(NeuralGraphEstimator):
+    """Parameters, settings, network and stages of CI-GNN, which its classifier and its regressor share."""
+
+    preset: str
+    settings: Mapping[str, Any] | None
+    _network: type[CIGNN]  # what is made of the settings
+
+    # -------------------------------------------------------------- parameters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to list the settings too, as ``settings__dropout``.
+
+        Returns
+        -------
+        dict of str to object
+            Values by name.
+        """
+        params = super().get_params(deep=False)
+        if deep:
+            given = self.settings if isinstance(self.settings, Mapping) else {}
+            params |= {f"{INSIDE}{name}": given.get(name, UNSET) for name in SETTINGS}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and settings as ``settings__dropout``.
+
+        Parameters
+        ----------
+        **params : parameters
+            New values by name.
+
+        Returns
+        -------
+        CIGNNEstimator
+            This estimator.
+        """
+        for name in params:
+            if name in SETTINGS:
+                raise ValueError(f"{name} is one of the settings; name it {INSIDE}{name}.")
+        inside = {name.removeprefix(INSIDE): v for name, v in params.items() if name.startswith(INSIDE)}
+        super().set_params(**{name: v for name, v in params.items() if not name.startswith(INSIDE)})
+        if inside:
+            self.settings = as_settings(self.settings).replace(**inside) or None
+        return self
+
+    def resolved_defaults(self) -> dict[str, Any]:
+        """Return the values that the preset and "auto" stand for.
+
+        Returns
+        -------
+        dict of str to dict
+            Values by preset. Both presets are listed if "auto" will choose between them in ``fit``.
+        """
+        params = self.get_params(deep=False)
+        given = {name for name in ("epochs", "n_estimators") if not is_auto(params[name])}
+        given |= {"preset", *as_settings(self.settings)}
+        out = {}
+        for aligned in (True, False):
+            settings = self._resolved(params, aligned)
+            left = {name: value for name, value in settings.items() if name not in given}
+            out[settings["preset"]] = left | _rules(settings)
+        return {name: left for name, left in out.items() if left}
+
+    def _resolved(self, params: Mapping[str, Any], aligned: bool) -> dict[str, Any]:
+        """Return every setting with the values of the preset, see `resolve`."""
+        return resolve(params, aligned)
+
+    # ---------------------------------------------------------------- fitting
+
+    def _settings(self, graphs: GraphSet) -> dict[str, Any]:
+        pairs = graphs.aligned and bool(graphs.n_nodes[0] > 1)
+        settings = self._resolved(self.get_params(deep=False), aligned=pairs)
+        settings["n_nodes"] = int(graphs.n_nodes[0]) if graphs.aligned else None
+        if is_auto(settings["encoder_density"]):
+            settings["encoder_density"] = AUTO_DENSITY if graphs.aligned else None
+        for name, options in CHOICES.items():
+            choice(settings, name, options)
+        if not pairs and (settings["readout"] == "edges" or settings["node_vectors"]):
+            name = "node_vectors" if settings["node_vectors"] else 'readout="edges"'
+            if not as_settings(self.settings).keys() & {"node_vectors", "readout"}:
+                name = f'preset="{settings["preset"]}"'
+            raise ValueError(
+                f"{name} needs aligned graphs, node i the same in each, of at least two nodes; these are not."
+            )
+        if settings["mask_from"] == "nodes" and not settings["node_vectors"]:
+            if "mask_from" in as_settings(self.settings):
+                raise ValueError('mask_from="nodes" needs node_vectors=True.')
+            settings["mask_from"] = "latents"
+        if is_auto(settings["batch_size"]):
+            settings["batch_size"] = auto_batch_size(len(graphs))
+        whole(settings, "batch_size", 1)
+        if is_auto(settings["epochs"]):
+            settings["epochs"] = _auto_epochs(len(graphs), settings["batch_size"])
+        _check_numbers(settings)
+        return settings
+
+    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> CIGNN:
+        return self._network(
+            n_features,
+            n_classes,
+            rest=settings["rest_weight"] > 0,
+            cut=settings["cut_weight"] > 0,
+            limit=settings["logit_weight"] > 0,
+            bound=math.inf if settings["bound"] is None else settings["bound"],
+            **{name: settings[name] for name in ARCHITECTURE},
+        )
+
+    def _stages(self, settings: dict[str, Any], network: nn.Module) -> list[Stage]:
+        assert isinstance(network, CIGNN)
+        return make_stages(settings, network)
+
+    # ----------------------------------------------------------------- saving
+
+    def _config(self) -> dict[str, Any]:
+        config = super()._config()
+        config["params"]["settings"] = None if self.settings is None else dict(self.settings)
+        return config
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> Self:
+        estimator = super()._from_config(config)
+        as_settings(estimator.settings)
+        different = estimator.settings_.keys() ^ {*SETTINGS, *OUTSIDE, "n_nodes"}
+        if different:
+            raise ValueError(f"the setting {min(different)} is unknown or missing")
+        return estimator
+
+
+class CIGNNClassifier(CIGNNEstimator, ExplainingClassifier):
     """Classify graphs and show which edges made the decision, by CI-GNN.
 
     Parameters
@@ -145,6 +279,7 @@ class CIGNNClassifier(ExplainingClassifier):
     ('motif', 0.3, (40, 2))
     """
 
+    _network = CIGNN
     _pools = True
 
     def __init__(
@@ -171,127 +306,6 @@ class CIGNNClassifier(ExplainingClassifier):
         self.device = device
         self.verbose = verbose
         self.random_state = random_state
-
-    # -------------------------------------------------------------- parameters
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to list the settings too, as ``settings__dropout``.
-
-        Returns
-        -------
-        dict of str to object
-            Values by name.
-        """
-        params = super().get_params(deep=False)
-        if deep:
-            given = self.settings if isinstance(self.settings, Mapping) else {}
-            params |= {f"{INSIDE}{name}": given.get(name, UNSET) for name in SETTINGS}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, and settings as ``settings__dropout``.
-
-        Parameters
-        ----------
-        **params : parameters
-            New values by name.
-
-        Returns
-        -------
-        CIGNNClassifier
-            This estimator.
-        """
-        for name in params:
-            if name in SETTINGS:
-                raise ValueError(f"{name} is one of the settings; name it {INSIDE}{name}.")
-        inside = {name.removeprefix(INSIDE): v for name, v in params.items() if name.startswith(INSIDE)}
-        super().set_params(**{name: v for name, v in params.items() if not name.startswith(INSIDE)})
-        if inside:
-            self.settings = as_settings(self.settings).replace(**inside) or None
-        return self
-
-    def resolved_defaults(self) -> dict[str, Any]:
-        """Return the values that the preset and "auto" stand for.
-
-        Returns
-        -------
-        dict of str to dict
-            Values by preset. Both presets are listed if "auto" will choose between them in ``fit``.
-        """
-        params = self.get_params(deep=False)
-        given = {name for name in ("epochs", "n_estimators") if not is_auto(params[name])}
-        given |= {"preset", *as_settings(self.settings)}
-        out = {}
-        for aligned in (True, False):
-            settings = resolve(params, aligned)
-            left = {name: value for name, value in settings.items() if name not in given}
-            out[settings["preset"]] = left | _rules(settings)
-        return {name: left for name, left in out.items() if left}
-
-    # ---------------------------------------------------------------- fitting
-
-    def _settings(self, graphs: GraphSet) -> dict[str, Any]:
-        pairs = graphs.aligned and bool(graphs.n_nodes[0] > 1)
-        settings = resolve(self.get_params(deep=False), aligned=pairs)
-        settings["n_nodes"] = int(graphs.n_nodes[0]) if graphs.aligned else None
-        if is_auto(settings["encoder_density"]):
-            settings["encoder_density"] = AUTO_DENSITY if graphs.aligned else None
-        for name, options in CHOICES.items():
-            choice(settings, name, options)
-        if not pairs and (settings["readout"] == "edges" or settings["node_vectors"]):
-            name = "node_vectors" if settings["node_vectors"] else 'readout="edges"'
-            if not as_settings(self.settings).keys() & {"node_vectors", "readout"}:
-                name = f'preset="{settings["preset"]}"'
-            raise ValueError(
-                f"{name} needs aligned graphs, node i the same in each, of at least two nodes; these are not."
-            )
-        if settings["mask_from"] == "nodes" and not settings["node_vectors"]:
-            if "mask_from" in as_settings(self.settings):
-                raise ValueError('mask_from="nodes" needs node_vectors=True.')
-            settings["mask_from"] = "latents"
-        if is_auto(settings["batch_size"]):
-            settings["batch_size"] = auto_batch_size(len(graphs))
-        whole(settings, "batch_size", 1)
-        if is_auto(settings["epochs"]):
-            settings["epochs"] = _auto_epochs(len(graphs), settings["batch_size"])
-        _check_numbers(settings)
-        return settings
-
-    def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> CIGNN:
-        return CIGNN(
-            n_features,
-            n_classes,
-            rest=settings["rest_weight"] > 0,
-            cut=settings["cut_weight"] > 0,
-            limit=settings["logit_weight"] > 0,
-            bound=math.inf if settings["bound"] is None else settings["bound"],
-            **{name: settings[name] for name in ARCHITECTURE},
-        )
-
-    def _stages(self, settings: dict[str, Any], network: nn.Module) -> list[Stage]:
-        assert isinstance(network, CIGNN)
-        return make_stages(settings, network)
-
-    # ----------------------------------------------------------------- saving
-
-    def _config(self) -> dict[str, Any]:
-        config = super()._config()
-        config["params"]["settings"] = None if self.settings is None else dict(self.settings)
-        return config
-
-    @classmethod
-    def _from_config(cls, config: dict[str, Any]) -> Self:
-        estimator = super()._from_config(config)
-        as_settings(estimator.settings)
-        different = estimator.settings_.keys() ^ {*SETTINGS, *OUTSIDE, "n_nodes"}
-        if different:
-            raise ValueError(f"the setting {min(different)} is unknown or missing")
-        return estimator
 
 
 SUBGRAPH_WEIGHTS = ("sparsity_weight", "logit_weight", "rest_weight", "cut_weight")

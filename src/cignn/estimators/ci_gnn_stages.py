@@ -140,7 +140,9 @@ def price_level(history: Sequence[Mapping[str, Any]]) -> float:
     Both are means over a few epochs, the best one of all since the classifier began to train. Subgraphs that
     lose what whole graphs told are too small: where every edge counts, as in many molecules, they grow again.
     """
-    found = [row[f"{VALIDATION}accuracy"] for row in history if row["stage"] != GENERATIVE]
+    rows = [row for row in history if row["stage"] != GENERATIVE]
+    name = f"{VALIDATION}accuracy" if rows and f"{VALIDATION}accuracy" in rows[0] else f"{VALIDATION}r2"
+    found = [row[name] for row in rows]
     if len(found) < LEVEL_EPOCHS:
         return 1.0
     means = np.convolve(found, np.ones(LEVEL_EPOCHS) / LEVEL_EPOCHS, "valid")

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags
 
 from cignn.datasets.labels import control_class, refuse_scores
 from cignn.estimators.graph_estimator import EvalSet, GraphEstimator, with_targets
@@ -155,6 +156,11 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
         self._check_is_fitted()
         graphs, labels = labelled(X, y)
         return float(accuracy_score(labels, self.predict(graphs), sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False  # graphs bring their labels along
+        return tags
 
     def _reference(self, graphs: GraphSet, labels: np.ndarray) -> EdgeReference:
         control = control_class(np.unique(labels).tolist())

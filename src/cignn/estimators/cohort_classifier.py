@@ -19,9 +19,9 @@ from cignn.connectome.pipeline import loaded_steps, saved_steps
 from cignn.datasets.atlas import Atlas, places_of
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.ci_gnn import CIGNNClassifier
-from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.ci_gnn_regressor import CIGNNRegressor
 from cignn.estimators.explaining import ExplainingClassifier
-from cignn.estimators.graph_estimator import read_fingerprints
+from cignn.estimators.graph_estimator import GraphEstimator, read_fingerprints
 from cignn.estimators.persistence import (
     PREPARATION,
     REFERENCE,
@@ -33,6 +33,7 @@ from cignn.estimators.persistence import (
     read_weights,
     write_folder,
 )
+from cignn.estimators.regressor import GraphRegressor
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
@@ -76,7 +77,7 @@ class CohortClassifier(Pipeline):
     subjects_: np.ndarray | None = None
 
     @classmethod
-    def make(cls, classifier: GraphClassifier | None = None, **steps: Any) -> Self:
+    def make(cls, classifier: GraphEstimator | None = None, **steps: Any) -> Self:
         """Put the steps together as `make_connectome_pipeline` does.
 
         Parameters
@@ -298,7 +299,7 @@ class CohortClassifier(Pipeline):
             Text files to save with the model, by name: ``{"settings.toml": text}``.
         """
         classifier = self.classifier_
-        if not isinstance(classifier, GraphClassifier):
+        if not isinstance(classifier, GraphEstimator):
             raise TypeError(
                 'the last step of a saved model is a classifier of graphs, such as make_estimator("lasso"), '
                 f"got {type(classifier).__name__}."
@@ -314,7 +315,7 @@ class CohortClassifier(Pipeline):
         write_folder(path, classifier._config(), files, notes)
 
     @classmethod
-    def _from_saved(cls, saved: Saved, classifier: GraphClassifier) -> Self:
+    def _from_saved(cls, saved: Saved, classifier: GraphEstimator) -> Self:
         """Put a model together from the folder of its classifier."""
         file = saved.path / PREPARATION
         content = parsed(saved.content(PREPARATION), file)
@@ -327,6 +328,85 @@ class CohortClassifier(Pipeline):
         model = cls([*steps, ("classifier", classifier)])
         model.subjects_ = subjects
         return model
+
+
+class CohortRegressor(CohortClassifier):
+    """A `CohortClassifier` whose last step predicts a score, such as age, instead of a class.
+
+    `CohortRegressor.make` builds it with the steps of `make_connectome_pipeline`; it is fitted, explained,
+    named and saved in the same way.
+
+    Parameters
+    ----------
+    steps : list of (str, estimator)
+        `Connectivity`, optionally `ComBat` and `Deconfound`, `ConnectomeGraphs` and a regressor of graphs.
+    transform_input : list of str, default=None
+        See ``sklearn.pipeline.Pipeline``.
+    memory : str or object, default=None
+        See ``sklearn.pipeline.Pipeline``.
+    verbose : bool, default=False
+        See ``sklearn.pipeline.Pipeline``.
+
+    Attributes
+    ----------
+    classifier_ : GraphRegressor
+        The fitted regressor of graphs.
+    subjects_ : ndarray of shape (n,) or None
+        Hashes of the data of the training subjects; their ids are not kept.
+
+    Examples
+    --------
+    >>> from cignn import CohortRegressor
+    >>> from cignn.datasets import make_cohort
+    >>> from cignn.estimators import make_estimator
+    >>> cohort = make_cohort(24, 10, n_edges=3, score=True, lengths=(30, 40), random_state=0)
+    >>> model = CohortRegressor.make(make_estimator("cpm")).fit(cohort[:20])
+    >>> model.predict(cohort[20:]).shape
+    (4,)
+    """
+
+    @classmethod
+    def make(cls, classifier: GraphEstimator | None = None, **steps: Any) -> Self:
+        """Put the steps together as `make_connectome_pipeline` does.
+
+        Parameters
+        ----------
+        classifier : GraphRegressor, default=None
+            Regressor of graphs. None stands for ``CIGNNRegressor()``.
+        **steps : dict
+            Options of `make_connectome_pipeline`: ``connectivity``, ``combat``, ``deconfound``,
+            ``density``, ``graphs``.
+
+        Returns
+        -------
+        CohortRegressor
+            Not fitted.
+        """
+        return super().make(CIGNNRegressor() if classifier is None else classifier, **steps)
+
+    def explain(self, X: Cohort, target: Any = None, *, pooled: bool = True) -> Explanations:
+        """Explain the prediction for every subject.
+
+        Parameters
+        ----------
+        X : Cohort
+            Subjects, with the ROIs of the training cohort in any order.
+        target : None
+            There are no classes to choose from.
+        pooled : bool, default=True
+            Not used: evidence is pooled over connections of a class.
+
+        Returns
+        -------
+        Explanations
+            Contributions in units of the score, which add up to the prediction with the base.
+        """
+        if target is not None:
+            raise ValueError(f"target is a class to explain, the model predicts a score, got {target!r}.")
+        regressor = self.classifier_
+        assert isinstance(regressor, GraphRegressor)
+        explanations = regressor.explain(self.to_graphs(X))
+        return explanations.with_connectivity(self.shown_connectivity(X))
 
 
 def _renamed(classifier: Any, names: list[str]) -> Any:

@@ -13,8 +13,9 @@ from torch import Tensor
 from cignn._checks import shown
 from cignn._progress import track
 from cignn.datasets.labels import control_class
-from cignn.estimators.base import NeuralGraphClassifier, Plan
+from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.neural import NeuralGraphEstimator, Plan
 from cignn.estimators.persistence import POOL, Saved, first_line, pool_bytes, read_pool
 from cignn.estimators.training import evaluation_mode
 from cignn.explanations import Explanations
@@ -84,13 +85,13 @@ class ExplainingClassifier(NeuralGraphClassifier):
         codes = target_codes(self, target, len(X))
         weights: list[np.ndarray] = [np.empty(0)] * len(X)
         predictions = np.empty(len(X), np.int64)
-        found = _Contributed.empty(len(X))
-        for index, batch in _batches(self, X):
+        found = Contributed.empty(len(X))
+        for index, batch in explained_batches(self, X):
             with torch.no_grad(), evaluation_mode(self.network_):
                 out = self.network_(batch)
             predicted = out.logits.argmax(1)
             predictions[index] = predicted.cpu().numpy()
-            _put(weights, X, index, out.edge_weights)
+            put_edges(weights, X, index, out.edge_weights)
             if contributions:
                 chosen = predictions[index] if codes is None else codes[index]
                 found.add(self, X, index, batch, chosen)
@@ -116,7 +117,7 @@ class ExplainingClassifier(NeuralGraphClassifier):
 
     def _find_pool(self, plan: Plan) -> Pool | None:
         """Connections that go together in training graphs, or in some of very many; None without any."""
-        graphs, target = plan.graphs.with_y(plan.labels), self._pooled_class()
+        graphs, target = plan.graphs.with_y(plan.target.labels), self._pooled_class()
         most = min(MOST_GRAPHS, POOL_CELLS // int(graphs.n_nodes[0]) ** 2)
         some = np.unique(np.linspace(0, len(graphs) - 1, most).astype(int))
         try:
@@ -145,30 +146,31 @@ class ExplainingClassifier(NeuralGraphClassifier):
         return estimator
 
 
-class _Contributed(NamedTuple):
+class Contributed(NamedTuple):
     """Contributions and bases of the graphs of a set, filled batch by batch."""
 
     values: list[np.ndarray]
     base: np.ndarray
 
     @classmethod
-    def empty(cls, n: int) -> _Contributed:
+    def empty(cls, n: int) -> Contributed:
+        """Make room for the graphs of a set."""
         return cls([np.empty(0, np.float32)] * n, np.zeros(n))
 
     def add(
         self,
-        estimator: NeuralGraphClassifier,
+        estimator: NeuralGraphEstimator,
         graphs: GraphSet,
         index: np.ndarray,
         batch: GraphBatch,
-        codes: np.ndarray,
+        codes: np.ndarray | None,
     ) -> None:
-        """Explain the class codes (b,) of one batch."""
+        """Explain the class codes (b,) of one batch; None explains scores."""
         with evaluation_mode(estimator.network_):
-            chosen = torch.as_tensor(codes, device=batch.adj.device)
+            chosen = None if codes is None else torch.as_tensor(codes, device=batch.adj.device)
             found = contributions(estimator.network_, batch, chosen)
         self.base[index] = found.base.double().cpu().numpy()
-        _put(self.values, graphs, index, found.values)
+        put_edges(self.values, graphs, index, found.values)
 
 
 def _unseen(plan: Plan, some: np.ndarray, code: int, most: int) -> Unseen:
@@ -219,8 +221,8 @@ def network_contributions(
     predictions = estimator.predict(graphs)
     codes = target_codes(estimator, target, len(graphs))
     codes = np.searchsorted(estimator.classes_, predictions) if codes is None else codes
-    found = _Contributed.empty(len(graphs))
-    for index, batch in _batches(estimator, graphs, verbose):
+    found = Contributed.empty(len(graphs))
+    for index, batch in explained_batches(estimator, graphs, verbose):
         found.add(estimator, graphs, index, batch, codes[index])
     return Explanations(
         graphs,
@@ -255,8 +257,8 @@ def relative_sizes(values: np.ndarray) -> np.ndarray:
     return np.minimum(sizes / largest, 1) if largest > 0 else np.zeros_like(sizes)
 
 
-def _batches(
-    estimator: NeuralGraphClassifier, graphs: GraphSet, verbose: int = 0
+def explained_batches(
+    estimator: NeuralGraphEstimator, graphs: GraphSet, verbose: int = 0
 ) -> Iterator[tuple[np.ndarray, GraphBatch]]:
     """Batches on the network's device, and the numbers of their graphs."""
     size = estimator.settings_["batch_size"]
@@ -268,7 +270,7 @@ def _batches(
         yield index, graphs.batch(index).to(device)
 
 
-def _put(into: list[np.ndarray], graphs: GraphSet, index: np.ndarray, matrices: Tensor) -> None:
+def put_edges(into: list[np.ndarray], graphs: GraphSet, index: np.ndarray, matrices: Tensor) -> None:
     """Read the edges of graphs off their matrices (b, n, n)."""
     for i, found in zip(index, matrices.cpu().numpy(), strict=True):
         source, target = graphs.edges(i).T

@@ -246,7 +246,6 @@ class GraphEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False  # a GraphSet is no array
-        tags.target_tags.required = False  # and brings its labels along
         return tags
 
     def _check_is_fitted(self) -> None:

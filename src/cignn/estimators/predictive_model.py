@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import t as t_distribution
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cignn._checks import number
@@ -52,6 +53,11 @@ class ConnectomePredictiveModel(RegressorMixin, BaseEstimator):
 
     def __init__(self, threshold: float = 0.01) -> None:
         self.threshold = threshold
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # two sums of features fit hardly anything but connectomes
+        return tags
 
     def fit(self, X: Any, y: Any) -> Self:
         """Select connections and fit the line.

@@ -11,14 +11,16 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from cignn._checks import nearest
-from cignn.estimators.ci_gnn import CIGNNClassifier
+from cignn.estimators.ci_gnn import CIGNNClassifier, CIGNNEstimator
+from cignn.estimators.ci_gnn_regressor import CIGNNRegressor
 from cignn.estimators.ci_gnn_settings import SETTINGS, with_settings_inside
 from cignn.estimators.classifier import GraphClassifier
-from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.estimators.cohort_classifier import CohortClassifier, CohortRegressor
 from cignn.estimators.dir import DIRClassifier
 from cignn.estimators.gnn import GNNClassifier
 from cignn.estimators.graph_estimator import GraphEstimator
 from cignn.estimators.persistence import PREPARATION, ModelError, first_line, read_folder
+from cignn.estimators.regressor import GraphRegressor
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.shallow_regressor import ShallowGraphRegressor
 from cignn.estimators.sib import SIBClassifier
@@ -63,6 +65,7 @@ ESTIMATORS: dict[str, Method] = {
     "svr": Method(ShallowGraphRegressor, {"model": "svr"}),
     "rbf-svr": Method(ShallowGraphRegressor, {"model": "rbf-svr"}),
     "cpm": Method(ShallowGraphRegressor, {"model": "cpm"}),
+    "ci-gnn-regressor": Method(CIGNNRegressor),
 }
 """Classifiers, and regressors of scores, by the names that `make_estimator` takes."""
 CLASSIFIERS = tuple(
@@ -97,7 +100,7 @@ def make_estimator(name: str, **params: Any) -> GraphEstimator:
     >>> CLASSIFIERS[5:]
     ('gcn', 'gat', 'gin', 'sib', 'dir', 'ci-gnn')
     >>> REGRESSORS
-    ('mean', 'ridge', 'svr', 'rbf-svr', 'cpm')
+    ('mean', 'ridge', 'svr', 'rbf-svr', 'cpm', 'ci-gnn-regressor')
     >>> make_estimator("lasso", random_state=0)
     ShallowGraphClassifier(model='lasso', random_state=0)
     """
@@ -110,7 +113,7 @@ def make_estimator(name: str, **params: Any) -> GraphEstimator:
             raise ValueError(f"{param} is settled by the name {name!r}; leave it out.")
         if param not in known:
             raise ValueError(f"{name!r} has no parameter {param!r}{nearest(param, known)}")
-    if method.estimator is CIGNNClassifier:
+    if issubclass(method.estimator, CIGNNEstimator):
         params = with_settings_inside(params)
     return method.estimator(**method.settled, **params)
 
@@ -118,7 +121,7 @@ def make_estimator(name: str, **params: Any) -> GraphEstimator:
 def parameters_of(estimator: type[GraphEstimator]) -> list[str]:
     """Return the names that `make_estimator` takes for a class: its parameters and those of its settings."""
     own = list(inspect.signature(estimator).parameters)
-    return [*own, *SETTINGS] if estimator is CIGNNClassifier else own
+    return [*own, *SETTINGS] if issubclass(estimator, CIGNNEstimator) else own
 
 
 def save_model(
@@ -153,7 +156,8 @@ def save_model(
     True
     """
     if isinstance(model, Pipeline) and not isinstance(model, CohortClassifier):
-        model = CohortClassifier(model.steps)
+        scores = isinstance(model.steps[-1][1], GraphRegressor)
+        model = (CohortRegressor if scores else CohortClassifier)(model.steps)
     if not isinstance(model, (GraphEstimator, CohortClassifier)):
         raise TypeError(f"a classifier of graphs or a pipeline can be saved, got {type(model).__name__}.")
     model.save(path, notes)
@@ -195,7 +199,10 @@ def load_model(path: str | Path) -> Any:
         raise ValueError(f"{path} holds an unknown kind of model, {name!r}; upgrade cignn.")
     try:
         classifier = kinds[name]._from_saved(saved)
-        return CohortClassifier._from_saved(saved, classifier) if PREPARATION in saved.files else classifier
+        if PREPARATION not in saved.files:
+            return classifier
+        whole = CohortRegressor if isinstance(classifier, GraphRegressor) else CohortClassifier
+        return whole._from_saved(saved, classifier)
     except ModelError:
         raise
     except Exception as error:  # whatever comes of a config that says something else than the files

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils import Tags
 
 from cignn._checks import shown
 from cignn.datasets.scores import as_scores
@@ -152,6 +153,11 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         self._check_is_fitted()
         graphs, scores = scored(X, y)
         return float(r2_score(scores, self.predict(graphs), sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False  # graphs bring their scores along
+        return tags
 
     def _reference(self, graphs: GraphSet, labels: np.ndarray) -> EdgeReference:
         return EdgeReference.of(graphs, REFERENCE)

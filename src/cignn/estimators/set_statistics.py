@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from cignn.graphs.edge_statistics import EdgeStatistics, EdgeSums
 from cignn.nn.classifiers import EdgeNetwork
 
 FAR_LARGER = 100  # sums over all graphs, compared with sums over a part that are computed from them
+LEAST_VARIANCE = 1e-6  # of standardised scores
 MOST_POOLED = 2000  # graphs from which pooled directions are started
 
 
@@ -52,15 +54,14 @@ class SetStatistics:
         return left.statistics()
 
 
-def store_statistics(network: nn.Module, facts: SetStatistics, training: Data, weight: np.ndarray) -> None:
-    """Write statistics of the training set into the buffers of the network that have their names."""
-    share = weight * np.bincount(training.y) / (weight * np.bincount(training.y)).sum()
-    values = {
-        "feature_scale": facts.feature_scale(training.rows),
-        "class_weight": weight,
-        "class_share": share,
-        "label_entropy": np.float64(-(share * np.log(share)).sum()),
-    }
+def store_statistics(
+    network: nn.Module, facts: SetStatistics, training: Data, weight: np.ndarray | None
+) -> None:
+    """Write statistics of the training set into the buffers of the network that have their names.
+
+    weight : (classes,) what a graph of each class counts; None where scores are learnt.
+    """
+    values = {"feature_scale": facts.feature_scale(training.rows), **_of_labels(training.y, weight)}
     buffers = {name.rpartition(".")[2]: buffer for name, buffer in network.named_buffers()}
     if "edge_centre" in buffers:
         statistics = facts.edge_statistics(training.rows)
@@ -70,6 +71,15 @@ def store_statistics(network: nn.Module, facts: SetStatistics, training: Data, w
     classifier = getattr(network, "classifier", None)
     if isinstance(classifier, EdgeNetwork) and classifier.n_pooled:
         start_pooled(classifier, training)
+
+
+def _of_labels(y: np.ndarray, weight: np.ndarray | None) -> dict[str, Any]:
+    """Shares of classes, and the loss of a network that knows nothing else: an entropy, or a variance."""
+    if weight is None:
+        return {"label_entropy": np.float64(max(np.var(y), LEAST_VARIANCE))}
+    share = weight * np.bincount(y) / (weight * np.bincount(y)).sum()
+    entropy = np.float64(-(share * np.log(share)).sum())
+    return {"class_weight": weight, "class_share": share, "label_entropy": entropy}
 
 
 def start_pooled(classifier: EdgeNetwork, training: Data) -> None:

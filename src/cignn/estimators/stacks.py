@@ -16,8 +16,8 @@ from cignn.estimators.training import Training, training_progress
 from cignn.estimators.training_loop import train
 
 if TYPE_CHECKING:
-    from cignn.estimators.base import NeuralGraphClassifier, Plan
     from cignn.estimators.graph_estimator import EvalSet
+    from cignn.estimators.neural import NeuralGraphEstimator, Plan
     from cignn.graphs import GraphSet
 
 # networks at once on several cores, which wait for each other less often the more there is to do, and the
@@ -32,7 +32,7 @@ MOST = 512
 class Fit(NamedTuple):
     """An estimator and the arguments of its ``fit``."""
 
-    estimator: NeuralGraphClassifier
+    estimator: NeuralGraphEstimator
     graphs: GraphSet
     y: Any = None
     eval_set: EvalSet = None
@@ -78,7 +78,7 @@ def fit_together(fits: Sequence[Fit], *, networks: int | str = "auto") -> list[E
     return failures  # type: ignore[return-value]
 
 
-def _accept(estimator: NeuralGraphClassifier, plan: Plan | Exception) -> BaseException | None:
+def _accept(estimator: NeuralGraphEstimator, plan: Plan | Exception) -> BaseException | None:
     try:
         if isinstance(plan, Exception):
             return plan

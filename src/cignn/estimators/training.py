@@ -101,14 +101,15 @@ class Stage:
 class Training:
     """A network and all that its training depends on; afterwards the network has the weights that were kept.
 
-    class_weight : (classes,) what a validation graph of each class counts. error : why the training failed.
+    class_weight : (classes,) what a validation graph of each class counts, None for scores. error : why the
+    training failed.
     """
 
     network: SingleModel
     stages: Sequence[Stage]
     training: Data
     validation: Data
-    class_weight: np.ndarray
+    class_weight: np.ndarray | None
     seed: int
     batch_size: int
     learning_rate: float
@@ -229,8 +230,9 @@ def keep_better(
     cost = _cost(scores)
     if stage.choose_from is None or epoch < stage.choose_from or not np.isfinite(cost):
         return
-    accuracy = scores["accuracy"] + scores.get("cut_accuracy", 0.0)
-    cost = scores["price"] if "cut_accuracy" in scores else cost
+    name = next(iter(scores))  # "accuracy", or what a network of scores has instead
+    accuracy = scores[name] + scores.get(f"cut_{name}", 0.0)
+    cost = scores["price"] if f"cut_{name}" in scores else cost
     score = (accuracy if stage.choose_by == "accuracy" else 0.0, -cost)
     if state.best_score and score < state.best_score:
         return
@@ -259,8 +261,9 @@ def training_progress(verbose: int, everything: Sequence[Training]) -> Iterator[
             rows = [one.state.history[-1] for one in trainings if one.state.history]
             if not rows:
                 return
-            loss, accuracy = (np.mean([row[k] for row in rows]) for k in ("loss", "validation_accuracy"))
-            note = f"loss {loss:.3f}, validation accuracy {accuracy:.3f}"
+            scored = next(name for name in rows[0] if name.startswith(VALIDATION))
+            loss, score = (np.mean([row[k] for row in rows]) for k in ("loss", scored))
+            note = f"loss {loss:.3f}, {scored.replace('_', ' ')} {score:.3f}"
             name = rows[0]["stage"] + (f", {len(rows)} networks" if len(rows) > 1 else "")
             now = {id(one) for one in trainings}
             # an early end of a network shows as a leap

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from cignn.estimators.captured import Captured, Read
 from cignn.estimators.checkpoint import Saved, State
@@ -230,7 +229,7 @@ class TrainingLoop:
         own = [self._own_widths(data, at) for at in positions]
         rows = [np.stack([one.rows[i] for one, i in zip(data, at, strict=True)]) for at in positions]
         labels = [np.stack([one.y[i] for one, i in zip(data, at, strict=True)]) for at in positions]
-        y = [torch.from_numpy(label.astype(np.int64)).to(self.device, non_blocking=True) for label in labels]
+        y = [self._labels(label) for label in labels]
         if self.feed.resident:
             places = [torch.from_numpy(row).to(self.device, non_blocking=True) for row in rows]
             for place, label, width, mine in zip(places, y, widths, own, strict=True):
@@ -241,6 +240,13 @@ class TrainingLoop:
         ]
         for found, label, width, mine in zip(ahead(makers), y, widths, own, strict=True):
             yield Read(data, found, label, width, mine)
+
+    def _labels(self, labels: np.ndarray) -> Tensor:
+        """Class numbers as they are, scores in the precision of the networks, on the device."""
+        whole = labels.dtype.kind != "f"
+        given = torch.from_numpy(labels.astype(np.int64) if whole else labels)
+        given = given if whole else given.to(self.dtype)
+        return given.to(self.device, non_blocking=True)
 
     def _own_widths(self, data: Sequence[Data], at: Sequence[np.ndarray]) -> list[int] | None:
         """Numbers of nodes each network would pad to alone: its random numbers must not depend on others.
@@ -311,21 +317,23 @@ class TrainingLoop:
 
     @torch.no_grad()
     def _evaluate(self) -> list[dict[str, float]]:
-        """Accuracy, cross-entropy and price of every network on its validation graphs, without noise.
+        """Accuracy (or R²), loss and price of every network on its validation graphs, without noise.
 
         Accuracy and cross-entropy are means over graphs that count by the weight of their class. Where the
         stage cuts graphs, there is the accuracy on cut graphs too.
         """
         self.network.eval()
         price, cut = self.stage.price, self.stage.cut
-        names = ("accuracy", "loss", "price", "cut_accuracy")[: 3 if cut is None else 4]
+        score_name = self.network.score_name
+        names = (score_name, "loss", "price", f"cut_{score_name}")[: 3 if cut is None else 4]
         data = [one.validation for one in self.members]
         orders = [np.argsort(-one.sizes, kind="stable") for one in data]
         most = max(len(order) for order in orders)
         counts = np.zeros((2, len(data), most), np.float32)  # of graphs, and by their class; 0 fills up
         for row, (one, order) in enumerate(zip(self.members, orders, strict=True)):
             counts[0, row, : len(order)] = 1
-            counts[1, row, : len(order)] = one.class_weight[one.validation.y[order]]
+            weight = one.class_weight
+            counts[1, row, : len(order)] = 1 if weight is None else weight[one.validation.y[order]]
         filled = np.stack([np.resize(order, most) for order in orders])
         length = max(1, validation_cells(self.device) // (len(data) * self.feed.widest**2))
         cuts = [slice(i, i + length) for i in range(0, most, length)]
@@ -333,13 +341,12 @@ class TrainingLoop:
         def score(tensors: dict[str, Tensor], y: Tensor, count: Tensor) -> Tensor:
             batch = GraphBatch.of(tensors | {"y": y}, self.feed.padded)
             out = self.network(batch)
-            right = (out.logits.argmax(1) == y).float()
-            loss = F.cross_entropy(out.logits, y, reduction="none")
+            right, loss = self.network.graph_scores(out.logits, y)
             cost = torch.zeros_like(loss) if price is None else price(out, batch)
             scores = [(right, count[1]), (loss, count[1]), (cost, count[0])]
             if cut is not None:
                 left = self.network(batch, cut(out)).logits
-                scores.append(((left.argmax(1) == y).float(), count[1]))
+                scores.append((self.network.graph_scores(left, y)[0], count[1]))
             return torch.stack([torch.where(n > 0, v * n, 0.0).double().sum() for v, n in scores])
 
         weights = torch.from_numpy(counts.swapaxes(0, 1).copy()).to(self.device)

@@ -16,7 +16,9 @@ from sklearn.pipeline import Pipeline
 
 from cignn.connectome import make_connectome_pipeline
 from cignn.datasets import Cohort
-from cignn.estimators import CIGNNClassifier, GraphEstimator, NeuralGraphClassifier, make_estimator
+from cignn.estimators import GraphEstimator, make_estimator
+from cignn.estimators.ci_gnn import CIGNNEstimator
+from cignn.estimators.neural import NeuralGraphEstimator
 from cignn.explainers import Explainer, make_explainer
 from cignn.graphs import GraphSet
 
@@ -141,7 +143,7 @@ def are_regressors(methods: Mapping[str, Any]) -> bool:
 def uses_validation(model: Any) -> bool:
     """Whether a classifier chooses an epoch on validation data; any other may learn from these too."""
     if isinstance(model, GraphEstimator):
-        return isinstance(model, NeuralGraphClassifier)
+        return isinstance(model, NeuralGraphEstimator)
     return "eval_set" in inspect.signature(model.fit).parameters
 
 
@@ -192,7 +194,7 @@ def plain(value: Any) -> Any:
         return f"{value.__module__}.{value.__qualname__}"
     if hasattr(value, "get_params"):
         params = {k: v for k, v in value.get_params(deep=False).items() if k not in RUNNING}
-        if isinstance(value, CIGNNClassifier):
+        if isinstance(value, CIGNNEstimator):
             params["settings"] = params["settings"] or None  # without any, all ways to write it are one
         meant = plain(value.resolved_defaults()) if hasattr(value, "resolved_defaults") else {}
         described = {"class": plain(type(value)), "params": plain(params)}

@@ -8,6 +8,7 @@ from cignn.nn.dir import DIR, DIROutput
 from cignn.nn.layers import LAYERS, READOUTS, GATLayer, GCNLayer, GINLayer, strongest_edges
 from cignn.nn.model import Ensemble, GraphModel, GraphOutput, Path, SingleModel
 from cignn.nn.noise import Noise
+from cignn.nn.score_ci_gnn import ScoreCIGNN
 from cignn.nn.sib import SIB, SIBOutput
 from cignn.nn.subgraph import edge_information, sample_edges
 from cignn.nn.subgraph_network import CIGNNOutput
@@ -34,6 +35,7 @@ __all__ = [
     "Noise",
     "Path",
     "SIBOutput",
+    "ScoreCIGNN",
     "SingleModel",
     "contributions",
     "edge_information",

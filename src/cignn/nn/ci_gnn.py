@@ -163,7 +163,7 @@ class CIGNN(SubgraphNetwork):
         """
         prob = self.classifier.presence(batch)
         logits, _ = self._classify(batch, prob, noise, rest=False)
-        loss = self.cross_entropy(logits, batch)
+        loss = self.prediction_loss(logits, batch)
         with torch.no_grad():
             share = (1 - loss / self.label_entropy).clamp(LEAST_WHOLE, 1)
             self.whole_share.mul_(1 - WHOLE_RATE).add_(WHOLE_RATE * share)
@@ -205,11 +205,10 @@ class CIGNN(SubgraphNetwork):
             "cut", "consistency" and those of `reconstruction_losses`.
         """
         out = self._read(batch, None, noise)
-        losses = {"classification": self.cross_entropy(out.logits, batch)}
+        losses = {"classification": self.prediction_loss(out.logits, batch)}
         explained = level * self._explained(losses["classification"])
         if out.rest_logits is not None:
-            known = self.class_share.expand_as(out.rest_logits)
-            losses["rest"] = explained * (F.cross_entropy(out.rest_logits, known) - self.label_entropy)
+            losses["rest"] = explained * self.rest_loss(out.rest_logits)
         if keep is not None:
             losses |= self._price_losses(batch, out.mask.values, keep, explained)
         if self.cut:
@@ -234,6 +233,59 @@ class CIGNN(SubgraphNetwork):
             z = torch.cat([z[..., : self.n_causal].detach(), z[..., self.n_causal :]], -1)
             losses |= self.reconstruction_losses(beta, z, batch.part(some))
         return losses | self.causal_losses(pooled, out.logits, batch)
+
+    def prediction_loss(self, logits: Tensor, batch: GraphBatch) -> Tensor:
+        """Return the loss of predictions: the cross-entropy.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (b, classes)
+            Class logits.
+        batch : GraphBatch
+            Graphs with labels.
+
+        Returns
+        -------
+        Tensor of shape ()
+            See `SingleModel.cross_entropy`.
+        """
+        return self.cross_entropy(logits, batch)
+
+    def rest_loss(self, rest_logits: Tensor) -> Tensor:
+        """Return how far predictions from the edges left out are from knowing nothing.
+
+        Parameters
+        ----------
+        rest_logits : Tensor of shape (r, classes)
+            Class logits of what subgraphs leave.
+
+        Returns
+        -------
+        Tensor of shape ()
+            Cross-entropy with the shares of the classes, beyond its least value.
+        """
+        known = self.class_share.expand_as(rest_logits)
+        return F.cross_entropy(rest_logits, known) - self.label_entropy
+
+    def target_gram(self, logits: Tensor | None, batch: GraphBatch) -> Tensor:
+        """Return the Gram matrix of what is predicted.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (b, classes) or None
+            Predictions Ŷ, on which the kernel is Gaussian; None for the labels Y.
+        batch : GraphBatch
+            Graphs with labels.
+
+        Returns
+        -------
+        Tensor of shape (b, b)
+            Gram matrix.
+        """
+        if logits is not None:
+            return gaussian_gram(torch.softmax(logits, -1))
+        assert batch.y is not None
+        return label_gram(batch.y)
 
     def _explained(self, loss: Tensor) -> Tensor:
         """How far subgraphs of this cross-entropy explain what whole graphs do, 0 to 1; no gradient."""
@@ -271,7 +323,7 @@ class CIGNN(SubgraphNetwork):
             logits, _ = self._classify(batch, mask.read, noise)
         again = torch.sigmoid(mask.edge_logits)
         gap = ((again - weights).abs() * kept).sum() / kept.sum().clamp(min=1)
-        return {"cut": self.cross_entropy(logits, batch), "consistency": gap}
+        return {"cut": self.prediction_loss(logits, batch), "consistency": gap}
 
     def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
         """Return the terms of the GraphVAE, equation (5) of the paper, each a mean over graphs.
@@ -322,10 +374,7 @@ class CIGNN(SubgraphNetwork):
         gram_beta = gaussian_gram(pooled[:, self.n_causal :])
         losses: Losses = {}
         if self.independence or self.causal_effect is not None:
-            if self.causal_effect == "cmi_prediction":
-                gram_y = gaussian_gram(torch.softmax(logits, -1))  # type: ignore[arg-type]
-            else:
-                gram_y = label_gram(batch.y)  # type: ignore[arg-type]
+            gram_y = self.target_gram(logits if self.causal_effect == "cmi_prediction" else None, batch)
             terms = causal_terms(
                 gram_alpha, gram_beta, gram_y, order=self.renyi_order, with_mi=self.causal_effect == "mi"
             )

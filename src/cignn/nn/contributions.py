@@ -79,8 +79,8 @@ def log_odds(logits: Tensor, target: Tensor) -> Tensor:
     return log_prob.gather(-1, target.unsqueeze(-1)).squeeze(-1) - others
 
 
-def contributions(network: GraphModel, batch: GraphBatch, target: Tensor) -> Contributions:
-    """Contributions of all edges to the log-odds of a class.
+def contributions(network: GraphModel, batch: GraphBatch, target: Tensor | None) -> Contributions:
+    """Contributions of all edges to the log-odds of a class, or to a score.
 
     The integral takes 8 points (64 with ``readout="edges"``), and four times as many for graphs whose
     contributions do not yet add up to the change of the log-odds within 0.5 %. What is still missing then is
@@ -92,13 +92,13 @@ def contributions(network: GraphModel, batch: GraphBatch, target: Tensor) -> Con
         A network or an ensemble, in evaluation mode.
     batch : GraphBatch
         The graphs.
-    target : Tensor of shape (b,)
-        The class number to explain, for each graph.
+    target : Tensor of shape (b,) or None
+        The class number to explain, for each graph; None for a network of scores.
 
     Returns
     -------
     Contributions
-        Contributions and log-odds, without a gradient.
+        Contributions and log-odds, or scores in the units the network learnt them in, without a gradient.
 
     Examples
     --------
@@ -116,7 +116,8 @@ def contributions(network: GraphModel, batch: GraphBatch, target: Tensor) -> Con
     found = integral(paths, target, points)
     some = _missing(found).nonzero().squeeze(1)
     if len(some):
-        again = integral(_paths(network, batch.part(some)), target[some], more_points)
+        wanted = None if target is None else target[some]
+        again = integral(_paths(network, batch.part(some)), wanted, more_points)
         for values, better in zip(found, again, strict=True):
             values[some] = better
     return Contributions(paths[0].edge_matrix(_complete(found)), found.base, found.end)
@@ -142,8 +143,8 @@ class Integral(NamedTuple):
     end: Tensor
 
 
-def integral(paths: Sequence[Path], target: Tensor, points: int = VECTOR_POINTS[0]) -> Integral:
-    """Integrate the log-odds of the target classes (b,) along paths, by a Gauss–Legendre rule."""
+def integral(paths: Sequence[Path], target: Tensor | None, points: int = VECTOR_POINTS[0]) -> Integral:
+    """Integrate the log-odds of the target classes (b,), or scores, along paths, by a Gauss–Legendre rule."""
     with torch.enable_grad():
         wholes = [path.whole.detach().requires_grad_() for path in paths]
         projections = [path.project(whole) for path, whole in zip(paths, wholes, strict=True)]
@@ -163,7 +164,9 @@ class _Slopes(NamedTuple):
     end: Tensor
 
 
-def _mean_slopes(paths: Sequence[Path], projections: list[Tensor], target: Tensor, points: int) -> _Slopes:
+def _mean_slopes(
+    paths: Sequence[Path], projections: list[Tensor], target: Tensor | None, points: int
+) -> _Slopes:
     """Follow the paths; projections : (b, ...) of each path at its end."""
     nodes, weights = (np.pad(values, 1) for values in quadrature(points))  # both ends, which count nothing
     nodes[-1] = 1
@@ -175,7 +178,8 @@ def _mean_slopes(paths: Sequence[Path], projections: list[Tensor], target: Tenso
         t, weight = (torch.tensor(values[part]).to(projections[0]) for values in (nodes, weights))
         moved = [_times(t, h).requires_grad_() for h in projections]
         logits = [_decisions(path, h) for path, h in zip(paths, moved, strict=True)]
-        value = log_odds(torch.stack(logits), target.expand(len(t), -1))
+        together = torch.stack(logits)
+        value = together.mean(0)[..., 0] if target is None else log_odds(together, target.expand(len(t), -1))
         gradients = torch.autograd.grad((value * weight.unsqueeze(1)).sum(), moved)
         for slope, gradient in zip(slopes, gradients, strict=True):
             slope += gradient.sum(0)

@@ -211,6 +211,8 @@ class SingleModel(GraphModel):
     True
     """
 
+    score_name = "accuracy"  # what `graph_scores` is the mean of
+
     feature_scale: Tensor
     class_weight: Tensor
     class_share: Tensor
@@ -342,6 +344,25 @@ class SingleModel(GraphModel):
         assert batch.y is not None
         return F.cross_entropy(logits, batch.y, self.class_weight)
 
+    def graph_scores(self, logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return how well each of some validation graphs is predicted.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (b, classes)
+            Class logits.
+        y : Tensor of shape (b,)
+            Labels.
+
+        Returns
+        -------
+        score : Tensor of shape (b,)
+            1 where the class is right, whose mean is the accuracy.
+        loss : Tensor of shape (b,)
+            Cross-entropy.
+        """
+        return (logits.argmax(1) == y).float(), F.cross_entropy(logits, y, reduction="none")
+
 
 class Ensemble(GraphModel):
     """The mean of its members' probabilities and edge weights, steadier from seed to seed than one network.
@@ -388,14 +409,16 @@ class Ensemble(GraphModel):
         Returns
         -------
         GraphOutput
-            The logarithm of the mean probabilities, and the mean edge weights where the members have some.
+            The logarithm of the mean probabilities, of a score the mean, and the mean edge weights where
+            the members have some.
         """
         outputs: list[Output] = [member(batch, edge_weights) for member in self.members]
-        prob = torch.stack([torch.softmax(out.logits, 1) for out in outputs]).mean(0)
         weights = [out.edge_weights for out in outputs if out.edge_weights is not None]
-        return GraphOutput(
-            prob.clamp(min=1e-12).log(), reduce(torch.add, weights) / len(weights) if weights else None
-        )
+        mean = reduce(torch.add, weights) / len(weights) if weights else None
+        logits = torch.stack([out.logits for out in outputs])
+        if logits.shape[-1] == 1:  # a score, which has no probabilities
+            return GraphOutput(logits.mean(0), mean)
+        return GraphOutput(torch.softmax(logits, -1).mean(0).clamp(min=1e-12).log(), mean)
 
     def embed(self, batch: GraphBatch, edge_weights: Tensor | None = None) -> Tensor:
         """Return the node embeddings of all members side by side.
