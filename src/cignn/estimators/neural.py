@@ -19,7 +19,14 @@ from cignn._arrays import digest
 from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, checkpoint_path, member_path, saved_seed
 from cignn.estimators.feeds import Data
-from cignn.estimators.graph_estimator import EvalSet, GraphEstimator, check_features, check_nodes, size_of
+from cignn.estimators.graph_estimator import (
+    EvalSet,
+    GraphEstimator,
+    check_features,
+    check_nodes,
+    size_of,
+    with_targets,
+)
 from cignn.estimators.kept_epochs import KeptEpochWarning, told_by_epochs
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.set_statistics import SetStatistics, store_statistics
@@ -259,10 +266,10 @@ class NeuralGraphEstimator(GraphEstimator):
             pair = eval_set if isinstance(eval_set, tuple) else (eval_set, None)
             if len(pair) != 2:
                 raise ValueError(f"eval_set must be graphs or (graphs, labels), got {len(pair)} things.")
-            held_out, held_values = self._held_out(pair[0], pair[1], target)
-            held_out = held_out.with_features(graphs.feature_names)
+            held_out = with_targets(pair[0], pair[1])[0].with_features(graphs.feature_names)
             check_features(type(self).__name__, held_out, graphs.n_features)
             check_nodes(type(self).__name__, held_out, size_of(graphs), graphs.node_names)
+            _, held_values = self._held_out(pair[0], pair[1], target)
             return data, Data(held_out, np.arange(len(held_out)), held_values)
         within({"validation_fraction": self.validation_fraction}, "validation_fraction", 0, 1)
         kept, held = set_aside(graphs, target.strata, target.names, self.validation_fraction, seed)
