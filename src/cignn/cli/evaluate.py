@@ -67,6 +67,7 @@ from cignn.cli.reading import (
     read_data,
     write_plan,
 )
+from cignn.cli.scores import EVALUATED, SCORE_NAMES, Target, refuse_classes, score_methods, show_sites
 from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
 from cignn.cli.views import View, Views, check_views, fused_methods, share_table, with_views
 
@@ -77,7 +78,8 @@ if TYPE_CHECKING:
 
 
 # tables of scores, each as wide as a screen of 80 columns
-SHOWN = ("accuracy", "balanced_accuracy", "mcc", "roc_auc")
+SHOWN = ("accuracy", "balanced_accuracy", "mcc", "roc_auc", *SCORE_NAMES)
+DEFAULT_METHODS = "ci-gnn,rbf-svm,gin"
 OF_CLASSES = ("sensitivity", "specificity", "f1")
 EXPLAINED = {  # tables of explanations, each as wide as a screen of 80 columns
     "explanations": {
@@ -122,12 +124,13 @@ def evaluate(
     methods: Annotated[
         str,
         typer.Option(
-            help="Methods separated by commas, named as in fit --method.",
+            help="Methods separated by commas, named as in fit --method; with --target by default "
+            "ci-gnn,ridge,svr,cpm.",
             autocompletion=opt._words(opt.METHODS),
             callback=opt.method_named,
             metavar="NAMES",
         ),
-    ] = "ci-gnn,rbf-svm,gin",
+    ] = DEFAULT_METHODS,
     seeds: Annotated[int, typer.Option(min=1, help="Number of runs, with seeds 0, 1, …", metavar="N")] = 1,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Number of folds of kfold; 10 by default.", metavar="N")
@@ -190,6 +193,7 @@ def evaluate(
     ] = None,
     device: opt.Device = "auto",
     label: opt.Label = "label",
+    target: Target = None,
     atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
     load: opt.Load = None,
@@ -199,18 +203,25 @@ def evaluate(
     """Evaluate methods on a cohort (or graphs) by holdout or cross-validation.
 
     Every step is fitted on training data only. Finished tasks are stored in the
-    folder, and the same command resumes an interrupted evaluation.
+    folder, and the same command resumes an interrupted evaluation. With --target
+    a score such as age is predicted, and methods are regressors.
 
     Example: [bold]cignn evaluate my_study --protocol loso --methods ci-gnn,rbf-svm[/]
     """
-    check_data(data, format, label, assignments(load))
+    methods = EVALUATED if target is not None and methods == DEFAULT_METHODS else methods
     check_methods(names_in(methods))
+    chosen = score_methods(names_in(methods), target)
+    refuse_classes(
+        context, target, "positive", "specificity", "views", "view", "calibrate", "threshold", "explainers",
+        "learning_curve",
+    )
+    check_data(data, format, label, assignments(load), target)
     check_kind(connectivity, fisher)
     fused = check_views(views, view, connectivity)
     sizes = check_sizes(learning_curve, train_sizes)
     cut, shares = check_decisions(calibrate, threshold, specificity)
     from cignn import Cohort
-    from cignn.evaluation import Store, make_protocol, positive_class, summary
+    from cignn.evaluation import Store, make_protocol, positive_class, scores_by_site, summary
     from cignn.evaluation.runner import plan, run_tasks
     from cignn.evaluation.splits import labels_of
     from cignn.evaluation.trivial import trivial_scores
@@ -218,9 +229,11 @@ def evaluate(
     check_folder(out)
     given = {"n_splits": folds, "n_repeats": repeats}
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
-    estimators = estimators_of(names_in(methods), assignments(settings), device)
-    cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
-    counted = positive_class(labels_of(cohort).y, positive)
+    wanted = assignments(settings) | ({} if target is None else {"target": target})
+    estimators = estimators_of(chosen, wanted, device)
+    named_data: dict[str, Any] = {"format": format, "label": label, "atlas": atlas, "target": target}
+    cohort = read_data(data, **named_data, load=assignments(load), quiet=as_json)
+    counted = None if target is not None else positive_class(labels_of(cohort).y, positive)
     able = explainable(estimators)
     by = "site" if protocol == "loso" else "subject"  # what inner folds hold together
     if isinstance(cohort, Cohort):
@@ -239,8 +252,9 @@ def evaluate(
             estimators = {name: model(one, connectivity) for name, one in estimators.items()}
     else:
         refuse_for_graphs(context)
-    n_classes = len(set(labels_of(cohort).y.tolist()))
-    estimators = with_decisions(estimators, calibrate, cut, counted, n_classes, by)
+    if target is None:
+        n_classes = len(set(labels_of(cohort).y.tolist()))
+        estimators = with_decisions(estimators, calibrate, cut, counted, n_classes, by)
     if learning_curve:
         check_curve(sizes, cohort, how)
     named = {name_of(data): cohort}
@@ -257,8 +271,14 @@ def evaluate(
             raise InterruptedWorkError(_kept(store, before, out, planned)) from None
         missing = missing_tasks(planned, store)
         write_predictions(out, store, results)
-        points = write_decisions(out, store, results, counted, shares)
-        checked = checked_predictions(store, planned, cohort, counted)
+        points, checked = None, None
+        if target is None:
+            points = write_decisions(out, store, results, counted, shares)
+            checked = checked_predictions(store, planned, cohort, counted)
+        predictions = store.predictions()
+        predictions = predictions[predictions["key"].isin(set(results["key"]))]
+    if target is not None and predictions["site"].notna().any():
+        write_csv(out / "sites.csv", scores_by_site(predictions))
     trivial = trivial_scores(tasks, cohort)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
@@ -270,7 +290,10 @@ def evaluate(
     failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
     if not as_json:
         _show(results, trivial, protocol, counted, comparison)
-        show_points(points)
+        if target is None:
+            show_points(points)
+        elif protocol != "loso":
+            show_sites(predictions)
     tested = None
     if permutations:
         tested = permuted_table(out, estimators, named, how, seeds, results, trivial, permutations, **running)
@@ -280,15 +303,20 @@ def evaluate(
             learnt = learning_table(out, estimators, named, how, seeds, sizes, results, store, **running)
     if as_json:
         content = {"out": out, "positive": counted, "summary": table.reset_index()}
-        compared_by = None if comparison is None else comparison[comparison["metric"] == "accuracy"]
+        main = "accuracy" if target is None else "mae"
+        compared_by = None if comparison is None else comparison[comparison["metric"] == main]
         content |= {"comparison": compared_by, "missing": [str(task) for task in missing]}
         simple = trivial.groupby(["method", "metric"], sort=False)["value"].mean().reset_index()
         content |= {"trivial": simple, "permutations": tested, "operating_points": points}
-        content |= {"nuisances": checked.table, "site_controlled_auc": checked.areas}
+        if checked is not None:
+            content |= {"nuisances": checked.table, "site_controlled_auc": checked.areas}
+        else:
+            content |= {"target": target, "sites": scores_by_site(predictions)}
         content |= {"learning_curve": learnt}
         say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
     else:
-        show_nuisances(checked)
+        if checked is not None:
+            show_nuisances(checked)
         if tested is not None:
             show_permutations(tested)
         if learnt is not None:
@@ -323,6 +351,7 @@ def _show(
         if not metrics:
             continue
         table = summary(beside, metrics).reset_index().drop(columns=["data", "positive"], errors="ignore")
+        table = table.rename(columns=SCORE_NAMES)
         title = f"mean ± std over tasks{positive_words(positive)}"
         if "failed" in table:
             done = beside[beside["metric"] == metrics[0]].groupby("method").size()
@@ -344,14 +373,16 @@ def _show(
         failed = others[others["metric"] == "error"].drop_duplicates(["explainer", "method"])
         for explainer, method, error in failed[["explainer", "method", "error"]].itertuples(index=False):
             complain("note", f"{explainer} did not explain {method}: {error}")
-    if protocol == "loso" and "accuracy" in there:
-        show_table(site_table(own).reset_index(), "accuracy at each site")
+    main = "accuracy" if "accuracy" in there else "mae"
+    if protocol == "loso" and main in there:
+        show_table(site_table(own, main).reset_index(), f"{SCORE_NAMES.get(main, main)} at each site")
     if comparison is not None:
         columns = ["first", "second", "difference", "low", "high", "p_holm"]
-        rows = comparison[comparison["metric"] == "accuracy"]
+        rows = comparison[comparison["metric"] == main]
         of_fusion = rows["second"].str.endswith("/stacked")  # of views, what the fusion gains is asked
         rows = rows[of_fusion] if of_fusion.any() else rows
-        show_table(rows[columns], "accuracy: corrected resampled t-tests, 95 % intervals")
+        title = f"{SCORE_NAMES.get(main, main)}: corrected resampled t-tests, 95 % intervals"
+        show_table(rows[columns], title)
 
 
 def _kept(store: Store, before: int, out: Path, planned: list[list[str]]) -> str:

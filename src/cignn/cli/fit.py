@@ -26,6 +26,7 @@ from cignn.cli.app import (
 from cignn.cli.models import check_kind, check_methods, cohort_model, refuse_for_graphs, suggest_atlas
 from cignn.cli.outputs import STEPS, evaluation_of, other_settings
 from cignn.cli.reading import check_data, how_many, read_data
+from cignn.cli.scores import SCORE_NAMES, Target, predicts_scores, refuse_classes, score_methods
 from cignn.cli.settings import FILE, assignments, read_settings, settings_text
 
 
@@ -70,6 +71,7 @@ def fit(
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     label: opt.Label = "label",
+    target: Target = None,
     atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
     load: opt.Load = None,
@@ -78,10 +80,14 @@ def fit(
 ) -> None:
     """Train a model on a cohort (or graphs) and save it for use on new subjects.
 
+    With --target a score such as age is predicted instead of classes.
+
     Example: [bold]cignn fit my_study --out model --hold-out 0.2[/]
     """
-    check_data(data, format, label, assignments(load))
     check_methods([method])
+    (method,) = score_methods([method], target)
+    refuse_classes(context, target, "positive")
+    check_data(data, format, label, assignments(load), target)
     check_kind(connectivity, fisher)
     import numpy as np
 
@@ -96,9 +102,12 @@ def fit(
     given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
+    running |= {} if target is None else {"target": target}
     classifier = make_estimator(method, **(running | params))
-    cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
-    counted = positive_class(labels_of(cohort).y, positive)
+    named: dict[str, Any] = {"format": format, "label": label, "atlas": atlas, "target": target}
+    cohort = read_data(data, **named, load=assignments(load), quiet=as_json)
+    labels = labels_of(cohort) if target is None else labels_of(cohort).as_scores()
+    counted = None if target is not None else positive_class(labels.y, positive)
     model: Any = classifier
     if isinstance(cohort, Cohort):
         suggest_atlas(cohort.roi_names, as_json)
@@ -108,11 +117,11 @@ def fit(
     else:
         refuse_for_graphs(context)
     train, validation, test = np.arange(len(cohort)), np.arange(0), np.arange(0)
-    own_split = labels_of(cohort).parts is not None
+    own_split = labels.parts is not None
     if hold_out and own_split:
         raise ValueError(f"{data} has test graphs of its own; leave out --hold-out.")
     if hold_out or own_split:
-        split = Holdout(test_size=hold_out or 0.1).splits(cohort, seed)[0]
+        split = Holdout(test_size=hold_out or 0.1).splits(labels, seed)[0]
         train, test = split.development, split.test
         if own_split and hasattr(classifier, "epochs"):
             train, validation = split.train, split.validation
@@ -134,11 +143,14 @@ def fit(
     scores = _scores(model, cohort[test], counted) if len(test) else {}
     if as_json:
         content = {"model": out, "method": method, "trained_on": len(train), "held_out": len(test)}
-        content |= {"classes": model.classes_, "positive": counted, "scores": scores}
+        known = {"classes": model.classes_, "positive": counted} if target is None else {"target": target}
+        content |= known | {"scores": scores}
         say_json(content | {"training_seconds": round(seconds, 2), "interrupted": interrupted})
     else:
         if scores:
-            show_facts(scores, f"{method} on {_counted(cohort, test)} held out{positive_words(counted)}")
+            words = positive_words(counted) if target is None else f": {target}"
+            named_scores = {SCORE_NAMES.get(name, name): value for name, value in scores.items()}
+            show_facts(named_scores, f"{method} on {_counted(cohort, test)} held out{words}")
         say(f"trained on {_counted(cohort, train)} in {seconds:.0f} s; the model: {out}")
         if hasattr(fitted, "explain"):
             say(f"to look at it: cignn report {out}")
@@ -148,8 +160,10 @@ def fit(
 
 def _scores(model: Any, held_out: Any, positive: Any) -> dict[str, float]:
     """Scores on subjects, or graphs, that were held out of training."""
-    from cignn.evaluation import classification_scores
+    from cignn.evaluation import classification_scores, regression_scores
 
+    if predicts_scores(model):
+        return regression_scores(held_out.y, model.predict(held_out))
     chances = model.predict_proba(held_out)
     predicted = model.classes_[chances.argmax(1)]
     return dict(classification_scores(held_out.y, predicted, model.classes_, chances, positive))

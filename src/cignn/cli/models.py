@@ -14,6 +14,7 @@ from cignn.cli import options as opt
 from cignn.cli.app import complain, positive_words, show_facts
 from cignn.cli.reading import read_data, subject_names
 from cignn.cli.scans import atlas_for
+from cignn.cli.scores import SCORE_METHODS
 from cignn.cli.settings import assignments, names_in, read_settings
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def cohort_model(
 
     positive : the class named as positive; of two classes, the other one is that of the controls.
     """
-    from cignn import CohortClassifier
+    from sklearn.base import is_regressor
+
+    from cignn import CohortClassifier, CohortRegressor
     from cignn.connectome import ComBat, Connectivity, Deconfound
 
     if covariates is not None and not combat:
@@ -72,7 +75,8 @@ def cohort_model(
         raise typer.BadParameter(
             "says on whom --deconfound is fitted; add it.", param_hint="'--deconfound-on'"
         )
-    return CohortClassifier.make(
+    whole = CohortRegressor if is_regressor(classifier) else CohortClassifier
+    return whole.make(
         classifier,
         connectivity=Connectivity(connectivity or "correlation", fisher=fisher, verbose=verbose),
         combat=harmonised if combat else False,
@@ -113,7 +117,7 @@ def refuse_for_graphs(context: typer.Context) -> None:
 def check_methods(names: list[str]) -> None:
     """Refuse an unknown method before the wait for imports; the words are those of `make_estimator`."""
     for name in names:
-        if name not in opt.METHODS:
+        if name not in (*opt.METHODS, *SCORE_METHODS):
             raise ValueError(f"there is no classifier {name!r}{nearest(name, opt.METHODS)}")
 
 
@@ -244,7 +248,14 @@ def tell_scores(scores: dict[str, float], table: pd.DataFrame, positive: Any) ->
 
 
 def read_new(
-    path: Path, model: Path, format: str, label: str, atlas: str | None, load: list[str] | None, quiet: bool
+    path: Path,
+    model: Path,
+    format: str,
+    label: str,
+    atlas: str | None,
+    load: list[str] | None,
+    quiet: bool,
+    target: str | None = None,
 ) -> Cohort | GraphSet:
     """Read subjects to predict; the options of the model's own cohort hold unless others are given."""
     options = assignments(load)
@@ -255,7 +266,8 @@ def read_new(
     if label == "label":
         label = str(earlier.get("label", label))
     atlas = atlas_for(path, atlas, earlier)
-    return read_data(path, format=format, label=label, atlas=atlas, load=options, new=True, quiet=quiet)
+    named: dict[str, Any] = {"format": format, "label": label, "atlas": atlas, "target": target}
+    return read_data(path, **named, load=options, new=True, quiet=quiet)
 
 
 def suggest_atlas(names: list[str], quiet: bool) -> None:

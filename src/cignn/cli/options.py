@@ -35,6 +35,7 @@ FORMATS = ["auto", "cohort", "tu", "ba2motifs", "spmotif", "abide", "rest-meta-m
 # step and parameter that errors advise → its option here; those of loaders are given with --load
 FLAGS = {
     ("", "label"): "--label",
+    ("", "target"): "--target",
     ("", "variable"): "--variable",
     ("ComBat", "unseen"): "--unseen-sites",
     ("ComBat", "missing"): "--missing-covariates",

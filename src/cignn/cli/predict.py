@@ -32,6 +32,15 @@ from cignn.cli.reading import (
     format_of,
     how_many,
 )
+from cignn.cli.scores import (
+    Target,
+    predicts_scores,
+    score_map,
+    score_table,
+    scores_of_table,
+    target_of,
+    tell_regression,
+)
 from cignn.cli.settings import FILE, write_settings
 
 if TYPE_CHECKING:
@@ -56,13 +65,14 @@ def predict(
     ] = None,
     positive: opt.Positive = None,
     label: opt.Label = "label",
+    target: Target = None,
     atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
     load: opt.Load = None,
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Predict the class probabilities of new subjects.
+    """Predict the class probabilities, or the score, of new subjects.
 
     Example: [bold]cignn predict model new_subjects --out predictions.csv[/]
     """
@@ -73,24 +83,39 @@ def predict(
     if out is not None:
         check_file(out, ".csv")
     fitted = load_model(model)
-    counted = positive_of(fitted, model, positive)
-    data = read_new(new, model, format, label, atlas, load, as_json)
+    of_scores = predicts_scores(fitted)
+    counted = None if of_scores else positive_of(fitted, model, positive)
+    column = target_of(model, target) if of_scores else None
+    data = read_new(new, model, format, label, atlas, load, as_json, column)
     fitted = with_names(fitted, data, atlas is not None, quiet=True)
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
-        table = prediction_table(fitted, data, classifier.predict_proba(graphs))
-    scores = own_scores(table, fitted.classes_, counted)
+        table = predicted_table(fitted, data, classifier, graphs)
+    scores = scores_of_table(table) if of_scores else own_scores(table, fitted.classes_, counted)
     if out is not None:
         write_csv(out, table)
         write_settings(out.with_suffix(".settings.toml"), context)
     if as_json:
-        say_json({"predictions": table, "positive": counted, "scores": scores, "out": out})
+        told = {"target": classifier.target} if of_scores else {"positive": counted}
+        say_json({"predictions": table} | told | {"scores": scores, "out": out})
         return
     if out is None:
-        show_table(on_screen(table, len(fitted.classes_)), how_many(table["subject"]), most=MOST)
-    tell_scores(scores, table, counted)
+        shown = table if of_scores else on_screen(table, len(fitted.classes_))
+        show_table(shown, how_many(table["subject"]), most=MOST, digits=2 if of_scores else 3)
+    if of_scores:
+        tell_regression(scores, table, classifier.target)
+    else:
+        tell_scores(scores, table, counted)
     if out is not None:
-        say(f"probabilities of {how_many(table['subject'])}: {out}")
+        what = f"predicted {classifier.target}" if of_scores else "probabilities"
+        say(f"{what} of {how_many(table['subject'])}: {out}")
+
+
+def predicted_table(fitted: Any, data: Any, classifier: Any, graphs: Any) -> pd.DataFrame:
+    """One row per subject with what is predicted: a score, or probabilities of classes."""
+    if predicts_scores(fitted):
+        return score_table(fitted, data, classifier.predict(graphs))
+    return prediction_table(fitted, data, classifier.predict_proba(graphs))
 
 
 def on_screen(table: pd.DataFrame, n_classes: int) -> pd.DataFrame:
@@ -115,7 +140,11 @@ def explain(
     out: Annotated[Path, typer.Option(help="Folder to write into.", file_okay=False)] = Path("explained"),
     target: Annotated[
         str | None,
-        typer.Option(help="Class to explain; by default the one predicted of each subject.", metavar="CLASS"),
+        typer.Option(
+            help="Class to explain, by default the one predicted of each subject; of a model of scores, the "
+            "column with the scores.",
+            metavar="CLASS|COLUMN",
+        ),
     ] = None,
     by: Annotated[
         str,
@@ -160,7 +189,8 @@ def explain(
     deviation its distance from the mean of the training set's controls in their
     standard deviations. The folder then holds probabilities.csv, group_edges.csv
     with its figure, and in subjects/ a table of edges and a figure for each
-    subject.
+    subject. Of a model of scores, contributions are in units of the score, and
+    the table is predictions.csv.
 
     Example: [bold]cignn explain model new_subjects --out explained[/]
     """
@@ -174,35 +204,44 @@ def explain(
         raise typer.BadParameter(f"must be auto, contribution or weight, got '{by}'.", param_hint="'--by'")
     check_folder(out)
     fitted = load_model(model)
-    counted = positive_of(fitted, model, positive)
-    wanted = class_named(fitted.classes_, target)
-    data = read_new(new, model, format, label, atlas, load, as_json)
+    of_scores = predicts_scores(fitted)
+    counted = None if of_scores else positive_of(fitted, model, positive)
+    wanted = None if of_scores else class_named(fitted.classes_, target)
+    column = target_of(model, target) if of_scores else None
+    data = read_new(new, model, format, label, atlas, load, as_json, column)
     fitted = with_names(fitted, data, atlas is not None, as_json)
     with working("predicting", not as_json):
         classifier, graphs = as_graphs(fitted, data)
-        table = prediction_table(fitted, data, classifier.predict_proba(graphs))
-    write_csv(out / "probabilities.csv", table)
+        table = predicted_table(fitted, data, classifier, graphs)
+    listed = out / ("predictions.csv" if of_scores else "probabilities.csv")
+    write_csv(listed, table)
     write_settings(out / FILE, context)
     explanations = explained(classifier, graphs, explainer, seed, as_json, wanted, pooled)
     check_contributions(explanations, by)
     explanations = with_correlations(explanations, fitted, data)
     table = with_bases(table, explanations)
-    write_csv(out / "probabilities.csv", table)
+    write_csv(listed, table)
     atlas_of = getattr(fitted, "atlas_", None)
     counts = how_many(table["subject"])
     group = write_group(explanations, by, wanted, atlas_of, out, top, picture, counts)
     drawn = (picture, top) if figures else None
     write_subjects(explanations, table, by, edges, atlas_of, out, drawn, quiet=as_json)
-    scores = own_scores(table, fitted.classes_, counted)
+    scores = scores_of_table(table) if of_scores else own_scores(table, fitted.classes_, counted)
     if as_json:
-        content = {"out": out, "subjects": table["subject"].nunique(), "scans": len(table), "target": wanted}
-        content |= {"probabilities": table, "positive": counted, "scores": scores}
+        content = {"out": out, "subjects": table["subject"].nunique(), "scans": len(table)}
+        told = {"target": wanted, "probabilities": table, "positive": counted}
+        content |= {"target": classifier.target, "predictions": table} if of_scores else told
+        content |= {"scores": scores}
         say_json(content | {"group_edges": None if group is None else group.head(top)})
         return
     if group is not None:
         show_group(group, explanations, wanted, table["subject"])
-    tell_scores(scores, table, counted)
-    what = "probabilities, edges and figures" if figures else "probabilities and edges"
+    if of_scores:
+        tell_regression(scores, table, classifier.target)
+    else:
+        tell_scores(scores, table, counted)
+    what = "predictions" if of_scores else "probabilities"
+    what += ", edges and figures" if figures else " and edges"
     say(f"{what} of {counts}: {out}")
 
 
@@ -219,6 +258,8 @@ def with_bases(table: pd.DataFrame, explanations: Explanations) -> pd.DataFrame:
     """The predictions with the class explained and its base: base + all contributions = its log-odds."""
     if explanations.edge_contributions is None:
         return table
+    if explanations.unit is not None:
+        return table.assign(base=explanations.base)
     return table.assign(explained=explanations.explained, base=explanations.base)
 
 
@@ -239,10 +280,13 @@ def write_group(
     """
     if not explanations.graphs.aligned:
         return None
-    mean = explanations[shown_subjects(explanations, wanted)].mean(turn=False)
+    of_scores = explanations.unit is not None
+    mean = score_map(explanations) if of_scores else None
+    if mean is None:
+        mean = explanations[shown_subjects(explanations, wanted)].mean(turn=False)
     order = mean.ranking(by)
     table, ends = mean.table(order), tuple(mean.edges[order].T)
-    if explanations.predictions is not None:
+    if explanations.predictions is not None and not of_scores:
         names = sorted(set(explanations.predictions.tolist()), key=str)
         parts = {name: explanations[explanations.predictions == name].mean(turn=False) for name in names}
         if mean.edge_contributions is not None:
@@ -303,8 +347,10 @@ def show_group(group: pd.DataFrame, explanations: Explanations, wanted: Any, sub
         show_table(group[shown].head(2 * SHOWN), f"top edges of {counts}", digits=2)
         return
     explained = "the predicted class" if wanted is None else f"class {wanted}"
+    if explanations.unit is not None:
+        explained = explanations.unit
     shown = [name for name in COLUMNS[:-1] if name in group]
-    for role in ("for", "against"):
+    for role in explanations[0].roles:
         part = group.loc[group["role"] == role, shown].head(SHOWN)
         if len(part):
             digits = max(2, 1 - math.floor(math.log10(part["contribution"].abs().max())))
@@ -313,7 +359,11 @@ def show_group(group: pd.DataFrame, explanations: Explanations, wanted: Any, sub
             title = f"{role} {explained}, mean of {counts}"
             show_table(part.assign(**signed), title, digits=2, right=tuple(ways))
     units = "contributions in log-odds"
-    if explanations.reference is not None:
+    if explanations.unit is not None:
+        units = (
+            f"sizes of contributions, in units of {explanations.unit}; stronger connections raise or lower it"
+        )
+    elif explanations.reference is not None:
         units += f"; deviations in standard deviations of training class {explanations.reference.name}"
     say(units)
 
@@ -344,6 +394,9 @@ def draw(
 def title_of(table: pd.DataFrame, i: int) -> str:
     """Name a subject with the class predicted and its probability."""
     row = table.iloc[i]
+    if f"p_{row['predicted']}" not in row:  # a score
+        known = f", observed {row['observed']:.4g}" if row.get("observed", math.nan) > -math.inf else ""
+        return f"{row['subject']}: {row['predicted']:.4g}{known}"
     title = f"{row['subject']}: {row['predicted']} ({row['p_' + str(row['predicted'])]:.0%})"
     other = "explained" in row and row["explained"] != row["predicted"]
     return f"{title}, for and against {row['explained']}" if other else title

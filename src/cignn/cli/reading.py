@@ -76,10 +76,12 @@ def read_data(
     load: Mapping[str, Any] | None = None,
     new: bool = False,
     quiet: bool = False,
+    target: str | None = None,
 ) -> Cohort | GraphSet:
     """Read a cohort or graphs.
 
     format : one of `FORMATS`; "auto" looks at what the path holds
+    target : column with a score to predict instead of classes
     load : options of the reader
     new : subjects to predict: labels may be missing, or all the same
     """
@@ -92,7 +94,8 @@ def read_data(
     scans = found_format == "cohort" and are_scans(path)
     _check_options(reader, options, found_format, KNOWN if scans else {})
     if found_format == "cohort":
-        named = _label(path, label, options) if new else label
+        named = _label(path, label, options) if new or target is not None else label
+        named = named if target is None or named in arrays_in(path) else None  # in tables it is a covariate
         if scans:
             options = {"label": named} | scan_options(path, atlas, options, quiet)
         else:
@@ -107,14 +110,36 @@ def read_data(
         )
     if "verbose" in inspect.signature(reader).parameters:
         options.setdefault("verbose", int(not quiet))
+    missing = options.pop("missing_labels", "raise") if target is not None else "raise"
     found = reader(path, **options)
+    if target is not None:
+        found = _with_target(found, target, missing, new)
     if not quiet and isinstance(found, datasets.Cohort):
         for line in exclusion_lines(found.exclusions):
             complain("note", line)
     return found
 
 
-def check_data(path: Path, format: str, label: str, load: Mapping[str, Any]) -> None:
+def _with_target(found: Any, target: str, missing: str, new: bool) -> Cohort:
+    """The cohort with a score to predict; of new subjects it need not be known."""
+    from cignn import Cohort
+    from cignn.datasets.scores import scores_of
+
+    if not isinstance(found, Cohort):
+        raise typer.BadParameter(
+            "is for cohorts, the data are graphs; leave it out.", param_hint="'--target'"
+        )
+    if new:
+        try:
+            scores_of(found.covariates, target, found.subjects)
+        except ValueError:
+            return found.with_y(None)
+    return found.with_target(target, missing="keep" if new else missing)
+
+
+def check_data(
+    path: Path, format: str, label: str, load: Mapping[str, Any], target: str | None = None
+) -> None:
     """Refuse a path, a format or a column of labels that is not there, before the wait for imports."""
     table = load.get("participants")
     if format_of(path, format) != "cohort" or path.is_file() or arrays_in(path):
@@ -124,7 +149,10 @@ def check_data(path: Path, format: str, label: str, load: Mapping[str, Any]) -> 
     from cignn.datasets import participants
 
     frame, source = participants.participants_table(table, [path, *path.parents[:2]])
-    participants.label_column(frame, label, source)
+    if target is None:
+        participants.label_column(frame, label, source)
+    elif participants.known_column(frame, target) is None:
+        participants.label_column(frame, target, source)
 
 
 def format_of(path: Path, format: str = "auto") -> str:

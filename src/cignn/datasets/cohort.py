@@ -312,8 +312,8 @@ class Cohort:
         ----------
         target : str
             Name of the covariate, in these or other capitals.
-        missing : {"raise", "drop_subject"}, default="raise"
-            What to do about subjects without a score.
+        missing : {"raise", "drop_subject", "keep"}, default="raise"
+            What to do about subjects without a score; "keep" leaves NaN, for subjects to predict.
 
         Returns
         -------

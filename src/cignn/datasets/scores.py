@@ -95,8 +95,10 @@ def without_score(
     subjects: np.ndarray, name: str, scores: np.ndarray, missing: str
 ) -> tuple[pd.DataFrame, np.ndarray]:
     """Who is left out for want of a score, and (n,) who has one; refuse where nobody is to be left out."""
-    choice("missing", missing, ("raise", "drop_subject"))
+    choice("missing", missing, ("raise", "drop_subject", "keep"))
     there = ~np.isnan(scores)
+    if missing == "keep":
+        return excluded((), "missing_labels"), np.ones(len(scores), bool)
     if not there.all() and missing == "raise":
         raise DataError(
             f"no {name} for {name_some(subjects[~there])}",

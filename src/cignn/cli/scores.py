@@ -1,0 +1,146 @@
+"""Scores instead of classes: the option --target, its methods, and what commands tell of predicted scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cignn._checks import nearest
+from cignn.cli import options as opt
+from cignn.cli.app import complain, show_facts, show_table
+from cignn.cli.reading import subject_names
+from cignn.cli.settings import read_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cignn import Cohort, Explanations, GraphSet
+
+SCORE_METHODS = ["ci-gnn-regressor", "ridge", "svr", "rbf-svr", "cpm", "mean"]
+SCORE_NAMES = {"mae": "MAE", "r2": "R²", "r": "r", "spearman": "Spearman"}
+CALLED = {"ci-gnn": "ci-gnn-regressor"}  # methods that have a form for scores, under the same name
+EVALUATED = "ci-gnn,ridge,svr,cpm"
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="Column with a score to predict, such as age, instead of classes.",
+        rich_help_panel=opt.DATA,
+        metavar="COLUMN",
+    ),
+]
+
+
+def score_methods(names: list[str], target: str | None) -> list[str]:
+    """Return the methods that names stand for with and without a score to predict; refuse others."""
+    if target is None:
+        scored = next((name for name in names if name in SCORE_METHODS), None)
+        if scored is not None:
+            raise typer.BadParameter(
+                f"{scored} predicts a score; name its column with --target.", param_hint="'--method'"
+            )
+        return names
+    found = [CALLED.get(name, name) for name in names]
+    for name in found:
+        if name not in SCORE_METHODS:
+            known = [next((k for k, v in CALLED.items() if v == one), one) for one in SCORE_METHODS]
+            what = "predicts classes" if name in opt.METHODS else "is unknown"
+            raise typer.BadParameter(
+                f"{name} {what}, --target needs a method for scores{nearest(name, known)}",
+                param_hint="'--method'",
+            )
+    return found
+
+
+def refuse_classes(context: typer.Context, target: str | None, *names: str) -> None:
+    """Refuse options that are for classes where a score is predicted."""
+    for param in context.command.params:
+        if target is not None and param.name in names and context.params.get(str(param.name)):
+            raise typer.BadParameter(
+                "is for classes, --target predicts a score; leave it out.", param_hint=f"'{param.opts[0]}'"
+            )
+
+
+def predicts_scores(model: Any) -> bool:
+    """Whether a model predicts a score rather than classes."""
+    from cignn.evaluation.methods import predicts_scores as are_scores
+
+    return are_scores(model)
+
+
+def target_of(model: Path, given: str | None) -> str | None:
+    """The column of the scores of new subjects: the one given, else that of the model's own cohort."""
+    known = read_settings(model).get("target")
+    return given or (str(known) if known else None)
+
+
+def score_table(model: Any, data: Cohort | GraphSet, predictions: Any) -> pd.DataFrame:
+    """One row per subject: subject, site, the score where it is known, whether trained on, predicted."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {"subject": subject_names(data)}
+    sites = getattr(data, "sites", getattr(data, "groups", None))
+    if sites is not None:
+        columns["site"] = sites
+    known = None if data.y is None else pd.to_numeric(pd.Series(data.y), errors="coerce").to_numpy(float)
+    if known is not None and not pd.isna(known).all():
+        columns["observed"] = known
+    columns["trained_on"] = model.trained_on(data)
+    columns["predicted"] = predictions
+    if "observed" in columns:
+        columns["residual"] = columns["observed"] - predictions
+    return pd.DataFrame(columns)
+
+
+def scores_of_table(table: pd.DataFrame) -> dict[str, float]:
+    """Scores on subjects with a known score that the model was not trained on; empty without two of them."""
+    from cignn.evaluation import regression_scores
+
+    if "observed" not in table:
+        return {}
+    usable = table[table["observed"].notna() & ~table["trained_on"]]
+    if len(usable) < 2:
+        return {}
+    return regression_scores(usable["observed"].to_numpy(), usable["predicted"].to_numpy())
+
+
+def tell_regression(scores: dict[str, float], table: pd.DataFrame, target: str) -> None:
+    """Show scores, or say why subjects with a known score have none."""
+    if scores:
+        named = {SCORE_NAMES[name]: value for name, value in scores.items()}
+        show_facts(named, f"{target} of subjects the model was not trained on")
+    elif "observed" in table and table.loc[table["observed"].notna(), "trained_on"].all():
+        complain("note", f"no scores: the model was trained on all subjects whose {target} is known.")
+
+
+def show_sites(predictions: pd.DataFrame, title: str = "scores at each site, over all folds") -> None:
+    """Show the scores of methods at each site, where there are several sites."""
+    from cignn.evaluation import scores_by_site
+
+    if predictions["site"].nunique() < 2:
+        return
+    table = scores_by_site(predictions)
+    wide = table.pivot_table("mae", "site", "method", sort=False).reset_index()
+    wide.insert(1, "scans", [int(table.loc[table["site"] == site, "scans"].iloc[0]) for site in wide["site"]])
+    show_table(wide.rename_axis(None, axis=1), f"MAE: {title}", digits=2)
+
+
+def score_map(explanations: Explanations) -> Any:
+    """Return the group's explanation of a score: mean sizes of contributions, with the sign of their effect.
+
+    The signed contributions of a whole group cancel. Positive here means that a stronger connection goes with
+    a higher prediction, negative that it goes with a lower one.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
+    edges, values, present = explanations.aligned_contributions()
+    mean = explanations.mean()
+    connectivity = np.stack([explanations.connectivity_matrix(i)[tuple(edges.T)] for i in range(len(values))])
+    predicted = np.asarray(explanations.predictions, float)
+    together = (predicted - predicted.mean()) @ (connectivity - connectivity.mean(0))
+    sizes = np.abs(values).sum(0) / np.maximum(present.sum(0), 1)
+    signed = np.where(together < 0, -sizes, sizes).astype(np.float32)
+    return replace(mean, edge_contributions=signed, base=None)
