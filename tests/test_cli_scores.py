@@ -94,6 +94,21 @@ def test_methods_are_compared_by_their_errors(study: Path) -> None:
     assert all(word in shown.stdout for word in ("MAE", "R²", "Spearman", "site's mean", "site-2"))
 
 
+def test_the_report_of_a_score(study: Path, model: Path) -> None:
+    told = run("report", "model", "--out", "report.html", cwd=study.parent)
+    page = (study.parent / "report.html").read_text()
+    assert told["target"] == "BDI" and set(told["scores"]) == {"mae", "r2", "r", "spearman"}
+    for words in (
+        "predicted against observed BDI",
+        "residuals",
+        "Which connections make",
+        "sub-0001",
+        "raises",
+    ):
+        assert words.lower() in page.lower()
+    assert "<script" not in page and page.count("data:image/png;base64,") == 2
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -30,6 +30,7 @@ from cignn.evaluation import (
     site_table,
     summary,
 )
+from cignn.report import draw_scores, write_score_report
 
 SHALLOW = ("mean", "ridge", "svr", "rbf-svr", "cpm")
 
@@ -282,6 +283,38 @@ def test_cpm_needs_connections() -> None:
     assert make_estimator("ridge", random_state=0).fit(graphs).predict(graphs).shape == (12,)
     with pytest.raises(AttributeError, match="does not explain its predictions"):
         _ = make_estimator("ridge", random_state=0).fit(graphs).explain
+
+
+# ------------------------------------------------------------------------- report
+
+
+def test_the_figure_of_scores_shows_every_subject_and_its_residual() -> None:
+    observed, predicted = np.array([20.0, 30.0, 45.0, 50.0]), np.array([24.0, 31.0, 39.0, 51.0])
+    figure = draw_scores(observed, predicted, "age", groups=np.array(["a", "a", "b", "b"]))
+    left, right = figure.axes
+    points = [np.concatenate([one.get_offsets() for one in ax.collections]) for ax in (left, right)]
+    np.testing.assert_allclose(points[0], np.stack([observed, predicted], 1))
+    np.testing.assert_allclose(points[1], np.stack([predicted, observed - predicted], 1))
+    with pytest.raises(ValueError, match="as many predictions as scores"):
+        draw_scores(observed, predicted[:2])
+
+
+def test_the_page_of_scores_escapes_and_lists_everybody(graphs: GraphSet, tmp_path: Path) -> None:
+    model = make_estimator("cpm", target="<b>BDI</b>").fit(graphs[:40])
+    told = {
+        "subject": [f"s<{i}" for i in range(60)],
+        "observed": graphs.y,
+        "predicted": model.predict(graphs),
+    }
+    table = pd.DataFrame(told | {"trained_on": model.trained_on(graphs)})
+    page = write_score_report(
+        tmp_path / "r.html", table, model.explain(graphs), target=model.target
+    ).read_text()
+    assert "<b>BDI</b>" not in page and "&lt;b&gt;BDI" in page and "s&lt;59" in page
+    expected = regression_scores(graphs.y[40:], model.predict(graphs[40:]))["mae"]
+    assert f"<td>{expected:.3f}</td>" in page
+    with pytest.raises(ValueError, match=r"a report is an \.html file"):
+        write_score_report(tmp_path / "r.pdf", table, model.explain(graphs))
 
 
 # --------------------------------------------------------------------- evaluation

@@ -35,7 +35,6 @@ from cignn.cli.reading import (
 from cignn.cli.scores import (
     Target,
     predicts_scores,
-    score_map,
     score_table,
     scores_of_table,
     target_of,
@@ -280,6 +279,8 @@ def write_group(
     """
     if not explanations.graphs.aligned:
         return None
+    from cignn.explanations.score_map import score_map
+
     of_scores = explanations.unit is not None
     mean = score_map(explanations) if of_scores else None
     if mean is None:

@@ -33,6 +33,7 @@ from cignn.cli.reading import (
     subject_names,
 )
 from cignn.cli.scans import atlas_for
+from cignn.cli.scores import report_of_scores
 from cignn.cli.settings import FILE, assignments, names_in, read_settings, to_toml, write_settings
 
 if TYPE_CHECKING:
@@ -133,6 +134,10 @@ def report(
     results, model = (run, model) if is_results else (results, run)
     settings = read_settings(run)
     fitted = None if model is None else load_model(model)
+    if settings.get("target") is not None:
+        shown = with_names if atlas is not None else None
+        report_of_scores(context, run, data, out, fitted, results, title, shown, as_json)
+        return
     place, found_format, cohort = _read_subjects(run, data, settings, label, atlas, format, load, as_json)
     classes = labels_of(cohort).y if fitted is None else fitted.classes_
     names = _class_names(class_names, classes, found_format)

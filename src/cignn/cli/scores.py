@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cignn._checks import nearest
+from cignn._progress import working
 from cignn.cli import options as opt
-from cignn.cli.app import complain, show_facts, show_table
-from cignn.cli.reading import subject_names
-from cignn.cli.settings import read_settings
+from cignn.cli.app import complain, say, say_json, show_facts, show_table
+from cignn.cli.outputs import read_trivial
+from cignn.cli.reading import as_graphs, name_of, read_data, subject_names
+from cignn.cli.settings import assignments, read_settings, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cignn import Cohort, Explanations, GraphSet
+    from cignn import Cohort, GraphSet
 
 SCORE_METHODS = ["ci-gnn-regressor", "ridge", "svr", "rbf-svr", "cpm", "mean"]
 SCORE_NAMES = {"mae": "MAE", "r2": "R²", "r": "r", "spearman": "Spearman"}
@@ -126,21 +129,75 @@ def show_sites(predictions: pd.DataFrame, title: str = "scores at each site, ove
     show_table(wide.rename_axis(None, axis=1), f"MAE: {title}", digits=2)
 
 
-def score_map(explanations: Explanations) -> Any:
-    """Return the group's explanation of a score: mean sizes of contributions, with the sign of their effect.
+def report_of_scores(
+    context: typer.Context,
+    run: Path,
+    data: Path | None,
+    out: Path,
+    fitted: Any,
+    results: Path | None,
+    title: str | None,
+    named: Callable[..., Any] | None,
+    quiet: bool,
+) -> None:
+    """Write the report of a model of scores; named : gives its regions names of an atlas."""
+    settings = read_settings(run)
+    target, place = str(settings["target"]), data or Path(str(settings.get("data", "")))
+    if fitted is None:
+        raise FileNotFoundError(
+            f"{run} is an evaluation of scores without a model; fit one with cignn fit --target {target} and "
+            f"show both with cignn report MODEL --results {run}."
+        )
+    given = context.params
+    load = assignments(given["load"]) or dict(settings.get("load") or {})
+    how: dict[str, Any] = {"format": given["format"], "atlas": given["atlas"] or settings.get("atlas")}
+    cohort = read_data(place, **how, target=target, load=load, new=data is not None, quiet=quiet)
+    fitted = fitted if named is None else named(fitted, cohort, True, quiet)
+    words = title or f"Connections behind the prediction of {target}: {name_of(place)}"
+    scores = _write(out, fitted, cohort, results, words, quiet)
+    write_settings(out.with_suffix(".settings.toml"), context)
+    if quiet:
+        say_json({"report": out, "target": target, "scores": scores, "bytes": out.stat().st_size})
+    else:
+        say(f"the report: {out.resolve()}")
 
-    The signed contributions of a whole group cancel. Positive here means that a stronger connection goes with
-    a higher prediction, negative that it goes with a lower one.
-    """
-    from dataclasses import replace
 
-    import numpy as np
+def _write(
+    out: Path, fitted: Any, cohort: Cohort | GraphSet, results: Path | None, title: str, quiet: bool
+) -> dict[str, float]:
+    """Write the page; returns scores on subjects that the model was not trained on."""
+    from cignn.report import write_score_report
 
-    edges, values, present = explanations.aligned_contributions()
-    mean = explanations.mean()
-    connectivity = np.stack([explanations.connectivity_matrix(i)[tuple(edges.T)] for i in range(len(values))])
-    predicted = np.asarray(explanations.predictions, float)
-    together = (predicted - predicted.mean()) @ (connectivity - connectivity.mean(0))
-    sizes = np.abs(values).sum(0) / np.maximum(present.sum(0), 1)
-    signed = np.where(together < 0, -sizes, sizes).astype(np.float32)
-    return replace(mean, edge_contributions=signed, base=None)
+    classifier, graphs = as_graphs(fitted, cohort)
+    with working("explaining", not quiet):
+        table = score_table(fitted, cohort, classifier.predict(graphs))
+        explanations = classifier.explain(graphs)
+    facts = {name: value for name, value in classifier.settings_.items() if value is not None}
+    with working("writing", not quiet):
+        write_score_report(
+            out,
+            table,
+            explanations,
+            target=classifier.target,
+            title=title,
+            results=None if results is None else _summary(results),
+            facts={"model": type(classifier).__name__, **facts},
+            atlas=getattr(fitted, "atlas_", None),
+        )
+    return scores_of_table(table)
+
+
+def _summary(folder: Path) -> pd.DataFrame:
+    """Mean scores of the methods of an evaluation, with those that need no connection."""
+    import pandas as pd
+
+    from cignn.evaluation import Store, summary
+
+    with Store(folder) as store:
+        own = store.results()
+    trivial = read_trivial(folder, own)
+    rows = own
+    if trivial is not None:
+        rows = pd.concat([own, trivial.reindex(columns=own.columns)], ignore_index=True)
+    metrics = [metric for metric in SCORE_NAMES if metric in set(rows["metric"])]
+    return summary(rows, metrics).reset_index().drop(columns="data").rename(columns=SCORE_NAMES)

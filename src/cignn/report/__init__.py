@@ -18,6 +18,7 @@ from cignn.report.paper_files import write_paper_files
 from cignn.report.ranks import draw_critical_difference, draw_p_values
 from cignn.report.report_data import ReportData, report_of
 from cignn.report.roc import draw_confusion, draw_roc
+from cignn.report.scores import draw_scores, write_score_report
 from cignn.report.style import COLUMN, PAGE
 from cignn.report.systems import draw_system_matrix
 
@@ -43,6 +44,7 @@ __all__ = [
     "draw_p_values",
     "draw_removal_curve",
     "draw_roc",
+    "draw_scores",
     "draw_sensitivity",
     "draw_sites",
     "draw_system_matrix",
@@ -50,4 +52,5 @@ __all__ = [
     "report_of",
     "write_paper_files",
     "write_report",
+    "write_score_report",
 ]
