@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cignn._checks import name_some
 from cignn._files import write_csv
 from cignn._progress import working
 from cignn.cli import options as opt
@@ -52,6 +51,7 @@ from cignn.cli.nuisances import checked_predictions, show_nuisances
 from cignn.cli.outputs import (
     TRIVIAL,
     compared,
+    kept_tasks,
     permuted_table,
     show_permutations,
     write_comparison,
@@ -67,14 +67,21 @@ from cignn.cli.reading import (
     read_data,
     write_plan,
 )
-from cignn.cli.scores import EVALUATED, SCORE_NAMES, Target, refuse_classes, score_methods, show_sites
+from cignn.cli.scores import (
+    EVALUATED,
+    FOR_CLASSES,
+    SCORE_NAMES,
+    Target,
+    refuse_classes,
+    score_methods,
+    show_sites,
+    write_sites,
+)
 from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
 from cignn.cli.views import View, Views, check_views, fused_methods, share_table, with_views
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from cignn.evaluation import Store
 
 
 # tables of scores, each as wide as a screen of 80 columns
@@ -211,17 +218,14 @@ def evaluate(
     methods = EVALUATED if target is not None and methods == DEFAULT_METHODS else methods
     check_methods(names_in(methods))
     chosen = score_methods(names_in(methods), target)
-    refuse_classes(
-        context, target, "positive", "specificity", "views", "view", "calibrate", "threshold", "explainers",
-        "learning_curve",
-    )
+    refuse_classes(context, target, *FOR_CLASSES)
     check_data(data, format, label, assignments(load), target)
     check_kind(connectivity, fisher)
     fused = check_views(views, view, connectivity)
     sizes = check_sizes(learning_curve, train_sizes)
     cut, shares = check_decisions(calibrate, threshold, specificity)
     from cignn import Cohort
-    from cignn.evaluation import Store, make_protocol, positive_class, scores_by_site, summary
+    from cignn.evaluation import Store, make_protocol, positive_class, summary
     from cignn.evaluation.runner import plan, run_tasks
     from cignn.evaluation.splits import labels_of
     from cignn.evaluation.trivial import trivial_scores
@@ -231,8 +235,8 @@ def evaluate(
     how = make_protocol(protocol, **{name: value for name, value in given.items() if value is not None})
     wanted = assignments(settings) | ({} if target is None else {"target": target})
     estimators = estimators_of(chosen, wanted, device)
-    named_data: dict[str, Any] = {"format": format, "label": label, "atlas": atlas, "target": target}
-    cohort = read_data(data, **named_data, load=assignments(load), quiet=as_json)
+    read: dict[str, Any] = {"format": format, "label": label, "atlas": atlas, "target": target}
+    cohort = read_data(data, **read, load=assignments(load), quiet=as_json)
     counted = None if target is not None else positive_class(labels_of(cohort).y, positive)
     able = explainable(estimators)
     by = "site" if protocol == "loso" else "subject"  # what inner folds hold together
@@ -268,17 +272,15 @@ def evaluate(
         try:
             results = run_tasks(tasks, named, store=store, **running)
         except KeyboardInterrupt:
-            raise InterruptedWorkError(_kept(store, before, out, planned)) from None
+            raise InterruptedWorkError(kept_tasks(store, before, out, planned)) from None
         missing = missing_tasks(planned, store)
         write_predictions(out, store, results)
-        points, checked = None, None
+        points, checked, sites = None, None, None
         if target is None:
             points = write_decisions(out, store, results, counted, shares)
             checked = checked_predictions(store, planned, cohort, counted)
-        predictions = store.predictions()
-        predictions = predictions[predictions["key"].isin(set(results["key"]))]
-    if target is not None and predictions["site"].notna().any():
-        write_csv(out / "sites.csv", scores_by_site(predictions))
+        else:
+            sites = write_sites(out, store, results)
     trivial = trivial_scores(tasks, cohort)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
@@ -290,10 +292,8 @@ def evaluate(
     failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
     if not as_json:
         _show(results, trivial, protocol, counted, comparison)
-        if target is None:
-            show_points(points)
-        elif protocol != "loso":
-            show_sites(predictions)
+        show_points(points)
+        show_sites(sites if protocol != "loso" else None)
     tested = None
     if permutations:
         tested = permuted_table(out, estimators, named, how, seeds, results, trivial, permutations, **running)
@@ -310,8 +310,7 @@ def evaluate(
         content |= {"trivial": simple, "permutations": tested, "operating_points": points}
         if checked is not None:
             content |= {"nuisances": checked.table, "site_controlled_auc": checked.areas}
-        else:
-            content |= {"target": target, "sites": scores_by_site(predictions)}
+        content |= {} if target is None else {"target": target, "sites": sites}
         content |= {"learning_curve": learnt}
         say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
     else:
@@ -381,20 +380,8 @@ def _show(
         rows = comparison[comparison["metric"] == main]
         of_fusion = rows["second"].str.endswith("/stacked")  # of views, what the fusion gains is asked
         rows = rows[of_fusion] if of_fusion.any() else rows
-        title = f"{SCORE_NAMES.get(main, main)}: corrected resampled t-tests, 95 % intervals"
-        show_table(rows[columns], title)
-
-
-def _kept(store: Store, before: int, out: Path, planned: list[list[str]]) -> str:
-    """What an interrupt leaves, and what is missing of the evaluation."""
-    missing, n_tasks = missing_tasks(planned, store), len(planned)
-    new = len(store.tasks()) - before
-    some = name_some([str(task).removesuffix(" not yet run") for task in missing], 3)
-    lacking = f"; missing: {some}" if missing else ""
-    return (
-        f"{n_tasks - len(missing)} of {n_tasks} tasks ({new} new) are done and kept in {out}{lacking}; "
-        "the same command resumes them; methods are not ranked before all are done."
-    )
+        what = SCORE_NAMES.get(main, main)
+        show_table(rows[columns], f"{what}: corrected resampled t-tests, 95 % intervals")
 
 
 COLOURS = {"serious": "red", "warning": "yellow", "fine": "green", "unknown": "dim"}

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cignn._arrays import digest
+from cignn._checks import name_some
 from cignn._files import write_csv
 from cignn.cli.app import InterruptedWorkError, complain, show_table
-from cignn.cli.reading import planned
+from cignn.cli.reading import missing_tasks, planned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,3 +231,15 @@ def show_permutations(table: pd.DataFrame) -> None:
     n = int(table["n_permutations"].max())
     title = f"{n} permutation{'s' if n != 1 else ''} of the labels, trained again"
     show_table(type(table)(columns), title, right=["permuted labels"])
+
+
+def kept_tasks(store: Store, before: int, out: Path, planned: list[list[str]]) -> str:
+    """What an interrupt leaves, and what is missing of the evaluation."""
+    missing, n_tasks = missing_tasks(planned, store), len(planned)
+    new = len(store.tasks()) - before
+    some = name_some([str(task).removesuffix(" not yet run") for task in missing], 3)
+    lacking = f"; missing: {some}" if missing else ""
+    return (
+        f"{n_tasks - len(missing)} of {n_tasks} tasks ({new} new) are done and kept in {out}{lacking}; "
+        "the same command resumes them; methods are not ranked before all are done."
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cignn._checks import nearest
+from cignn._files import write_csv
 from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import complain, say, say_json, show_facts, show_table
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cignn import Cohort, GraphSet
+    from cignn.evaluation import Store
 
 SCORE_METHODS = ["ci-gnn-regressor", "ridge", "svr", "rbf-svr", "cpm", "mean"]
 SCORE_NAMES = {"mae": "MAE", "r2": "R²", "r": "r", "spearman": "Spearman"}
 CALLED = {"ci-gnn": "ci-gnn-regressor"}  # methods that have a form for scores, under the same name
 EVALUATED = "ci-gnn,ridge,svr,cpm"
+FOR_CLASSES = (  # options of evaluate that scores have no use for
+    *("positive", "specificity", "views", "view", "calibrate", "threshold", "explainers", "learning_curve"),
+)
 Target = Annotated[
     str | None,
     typer.Option(
@@ -117,16 +122,26 @@ def tell_regression(scores: dict[str, float], table: pd.DataFrame, target: str) 
         complain("note", f"no scores: the model was trained on all subjects whose {target} is known.")
 
 
-def show_sites(predictions: pd.DataFrame, title: str = "scores at each site, over all folds") -> None:
-    """Show the scores of methods at each site, where there are several sites."""
+def write_sites(out: Path, store: Store, results: pd.DataFrame) -> pd.DataFrame | None:
+    """Write the scores of methods at each site, over all folds; None where no site is known."""
     from cignn.evaluation import scores_by_site
 
-    if predictions["site"].nunique() < 2:
+    rows = store.predictions()
+    rows = rows[rows["key"].isin(set(results["key"]))]
+    if not rows["site"].notna().any():
+        return None
+    table = scores_by_site(rows)
+    write_csv(out / "sites.csv", table)
+    return table
+
+
+def show_sites(table: pd.DataFrame | None) -> None:
+    """Show the errors of methods at each site, where there are several sites."""
+    if table is None or table["site"].nunique() < 2:
         return
-    table = scores_by_site(predictions)
     wide = table.pivot_table("mae", "site", "method", sort=False).reset_index()
     wide.insert(1, "scans", [int(table.loc[table["site"] == site, "scans"].iloc[0]) for site in wide["site"]])
-    show_table(wide.rename_axis(None, axis=1), f"MAE: {title}", digits=2)
+    show_table(wide.rename_axis(None, axis=1), "MAE at each site, over all folds", digits=2)
 
 
 def report_of_scores(
