@@ -380,7 +380,8 @@ def _show(
         rows = comparison[comparison["metric"] == main]
         of_fusion = rows["second"].str.endswith("/stacked")  # of views, what the fusion gains is asked
         rows = rows[of_fusion] if of_fusion.any() else rows
-        show_table(rows[columns], f"{SCORE_NAMES.get(main, main)}: corrected resampled t-tests, 95 % intervals")
+        what = SCORE_NAMES.get(main, main)
+        show_table(rows[columns], f"{what}: corrected resampled t-tests, 95 % intervals")
 
 
 COLOURS = {"serious": "red", "warning": "yellow", "fine": "green", "unknown": "dim"}
