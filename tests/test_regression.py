@@ -392,3 +392,11 @@ def test_the_registry_tells_regressors_from_classifiers() -> None:
     assert all(is_regressor(make_estimator(name)) for name in REGRESSORS)
     with pytest.raises(ValueError, match="there is no method 'rigde'"):
         make_estimator("rigde")
+
+
+def test_the_labels_of_a_cohort_may_be_the_score() -> None:
+    cohort = make_cohort(40, n_rois=8, n_edges=3, data="matrices", score=True, random_state=0)
+    again = cohort.with_target("label")
+    np.testing.assert_allclose(again.y, cohort.y)
+    assert "label" not in again.covariates
+    assert "label" in cohort.with_target("age").covariates

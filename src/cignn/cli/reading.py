@@ -96,6 +96,7 @@ def read_data(
     if found_format == "cohort":
         named = _label(path, label, options) if new or target is not None else label
         named = named if target is None or named in arrays_in(path) else None  # in tables it is a covariate
+        named = None if new and target == "label" else named  # numbers would be refused as classes
         if scans:
             options = {"label": named} | scan_options(path, atlas, options, quiet)
         else:

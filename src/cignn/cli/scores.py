@@ -46,7 +46,8 @@ def score_methods(names: list[str], target: str | None) -> list[str]:
         scored = next((name for name in names if name in SCORE_METHODS), None)
         if scored is not None:
             raise typer.BadParameter(
-                f"{scored} predicts a score; name its column with --target.", param_hint="'--method'"
+                f"{scored} predicts a score; name its column with --target, or --target label.",
+                param_hint="'--method'",
             )
         return names
     found = [CALLED.get(name, name) for name in names]

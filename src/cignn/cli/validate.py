@@ -14,6 +14,7 @@ from cignn.cli.app import NAMES, command, complain, positive_words, say, say_jso
 from cignn.cli.models import positive_of, read_new, with_names
 from cignn.cli.nuisances import joined, show_nuisances
 from cignn.cli.reading import check_folder, check_model, format_of, how_many
+from cignn.cli.scores import predicts_scores
 from cignn.cli.settings import FILE, write_settings
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def validate(
     fitted = load_model(model)
     if not isinstance(fitted, CohortClassifier):
         raise ValueError(f"{model} is a model of graphs; a validation needs one that was fitted on a cohort.")
+    if predicts_scores(fitted):
+        raise ValueError(f"{model} predicts a score, a validation is for classes; see cignn predict.")
     counted = positive_of(fitted, model, positive)
     cohort = read_new(new, model, format, label, atlas, load, as_json)
     if not isinstance(cohort, Cohort):

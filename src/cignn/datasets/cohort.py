@@ -311,7 +311,7 @@ class Cohort:
         Parameters
         ----------
         target : str
-            Name of the covariate, in these or other capitals.
+            Name of the covariate, in these or other capitals; "label" is the cohort's own labels.
         missing : {"raise", "drop_subject", "keep"}, default="raise"
             What to do about subjects without a score; "keep" leaves NaN, for subjects to predict.
 
@@ -326,10 +326,11 @@ class Cohort:
         >>> make_cohort(20, n_rois=10, n_edges=4, data="matrices", random_state=0).with_target("age")
         Cohort(20 subjects, 10 ROIs, matrices, scores from 18.4 to 57.6, 3 sites)
         """
-        name, scores = scores_of(self.covariates, target, self.subjects)
-        told = self.covariates.drop(columns=name)
+        told = self.covariates
         if self.y is not None and "label" not in told:
             told = told.assign(label=self.y)
+        name, scores = scores_of(told, target, self.subjects)
+        told = told.drop(columns=name)
         gone, scored = without_score(self.subjects, name, scores, missing)
         return self._with(y=scores, covariates=told)._noting(gone)[scored]
 

@@ -16,6 +16,7 @@ from cignn.datasets.cohort import Cohort
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.evaluation.calibration import CalibrationLine, brier_score, calibration_line
 from cignn.evaluation.classification import calibration_curve, classification_scores, positive_class
+from cignn.evaluation.methods import predicts_scores
 from cignn.evaluation.nuisances import nuisance_checks
 from cignn.evaluation.resampling import bootstrap_intervals
 from cignn.evaluation.site_auc import SiteControlledAUC
@@ -218,6 +219,11 @@ def _check_model(model: Any) -> None:
     if not isinstance(model, CohortClassifier):
         raise TypeError(
             f"validate works on a CohortClassifier, got {type(model).__name__}; fit one on a cohort."
+        )
+    if predicts_scores(model):
+        raise TypeError(
+            "validate works on models that predict classes, this one predicts a score; compare what it "
+            "predicts with the scores themselves."
         )
 
 
