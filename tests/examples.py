@@ -16,6 +16,7 @@ TINY: dict[str, Any] = {
     "n_causal": 6,
     "n_noncausal": 2,
     "epochs": 3,
+    "n_estimators": 1,
     "random_state": 0,
 }
 

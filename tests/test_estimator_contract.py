@@ -126,7 +126,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "dir": GNN | {"scorer_hidden": (8,), "ratio": 0.5},
     "ci-gnn": TRAINING
     | {"encoder_hidden": (8,), "classifier_hidden": (8, 8), "head_hidden": (8,), "dropout": 0.0}
-    | {"n_causal": 6, "n_noncausal": 2, "keep_anneal": 0.5},
+    | {"n_causal": 6, "n_noncausal": 2, "keep_anneal": 0.5, "n_estimators": 1},
     "dummy": TRAINING | {"learning_rate": 0.3},
 }
 NAMES = list(QUICK)
@@ -191,15 +191,13 @@ def test_a_name_makes_its_classifier(name: str) -> None:
     [("gin ", "gin"), ("cignn", "ci-gnn"), ("Linear_SVM", "linear-svm"), ("randomforest", "random-forest")],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(name: str, hint: str) -> None:
-    with pytest.raises(ValueError, match=f"no classifier '{name}'; did you mean '{hint}'?") as caught:
+    with pytest.raises(ValueError, match=f"no method '{name}'; did you mean '{hint}'?") as caught:
         make_estimator(name)
     assert all(known in str(caught.value) for known in NAMES) and "\n" not in str(caught.value)
 
 
 def test_a_strange_name_is_refused_with_the_list() -> None:
-    with pytest.raises(
-        ValueError, match=r"no classifier 'xyz'\. There are linear-svm, rbf-svm, random-forest"
-    ):
+    with pytest.raises(ValueError, match=r"no method 'xyz'\. There are linear-svm, rbf-svm, random-forest"):
         make_estimator("xyz")
 
 
@@ -557,7 +555,8 @@ def test_the_epoch_is_chosen_on_an_eval_set(name: str) -> None:
     row = model.history_.iloc[model.best_epoch_ - 1]
     assert model.score(held_out, held_out.y) == pytest.approx(row["validation_accuracy"])
     other = make(name).fit(graphs, eval_set=(held_out, held_out.y[::-1]))
-    np.testing.assert_array_equal(other.history_["loss"], model.history_["loss"])
+    same = 8 if name == "ci-gnn" else 12  # then its price of edges follows the accuracy on the eval set
+    np.testing.assert_array_equal(other.history_["loss"][:same], model.history_["loss"][:same])
 
 
 @every
