@@ -179,6 +179,13 @@ def sites() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["site", "method", "value", "n"])
 
 
+def symptoms() -> tuple[np.ndarray, np.ndarray]:
+    """Invented observed and predicted scores of 120 subjects."""
+    rng = np.random.default_rng(0)
+    observed = rng.normal(20, 6, 120)
+    return observed, 20 + 0.6 * (observed - 20) + rng.normal(0, 3, 120)
+
+
 def figures() -> dict[str, Figure]:
     """Every figure of the gallery by its name."""
     from scikit_posthocs import posthoc_nemenyi_friedman
@@ -219,6 +226,7 @@ def figures() -> dict[str, Figure]:
         "decision_curves": report.draw_decision_curves(decision_curves(out_of_fold())),
         "learning_curve": report.draw_learning_curve(learning_curve()),
         "sites": report.draw_sites(sites()),
+        "scores": report.draw_scores(*symptoms(), target="score"),
     }
 
 

@@ -91,8 +91,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings of an epoch or two, small explainers and forests, and no further processes."""
     monkeypatch.setattr(training, "MIN_EPOCHS", 1)
     monkeypatch.setattr(training, "MAX_EPOCHS", 1)
-    monkeypatch.setitem(ci_gnn_settings.EPOCHS, "connectome", 2)
-    monkeypatch.setitem(ci_gnn_settings.N_ESTIMATORS, "connectome", 2)
+    for preset in ("connectome", "motif"):
+        monkeypatch.setitem(ci_gnn_settings.EPOCHS, preset, 2)
+        monkeypatch.setitem(ci_gnn_settings.N_ESTIMATORS, preset, 2)
     monkeypatch.setitem(demo.NETWORK, "epochs", 1)
     monkeypatch.setattr(demo.demo, "__defaults__", (Path("demo"), 100, 40, 0, False))
     monkeypatch.setitem(engine.SCALES, "full", 1)

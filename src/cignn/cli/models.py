@@ -147,10 +147,10 @@ def estimators_of(names: list[str], settings: dict[str, Any], device: str) -> di
 
 
 def explainable(estimators: dict[str, Any]) -> list[str]:
-    """Names of methods a report can explain: ci-gnn, others that explain themselves, other networks."""
+    """Names of methods a report can explain: ci-gnn, others that explain themselves, networks, the rest."""
     from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier, ShallowGraphClassifier
 
-    kinds = (ExplainingClassifier, ShallowGraphClassifier, NeuralGraphClassifier)
+    kinds = (ExplainingClassifier, NeuralGraphClassifier, ShallowGraphClassifier)
     able = [name for name, one in estimators.items() if isinstance(one, kinds)]
     return sorted(
         able, key=lambda n: (n != "ci-gnn", [isinstance(estimators[n], k) for k in kinds].index(True))

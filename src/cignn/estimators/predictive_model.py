@@ -47,8 +47,8 @@ class ConnectomePredictiveModel(RegressorMixin, BaseEstimator):
     >>> from cignn.estimators import ConnectomePredictiveModel
     >>> x = np.random.default_rng(0).normal(size=(80, 5))
     >>> model = ConnectomePredictiveModel(threshold=1e-4).fit(x, x[:, 1] - x[:, 3])
-    >>> model.selected_
-    array([ 0,  1,  0, -1,  0])
+    >>> model.selected_.tolist()
+    [0, 1, 0, -1, 0]
     """
 
     def __init__(self, threshold: float = 0.01) -> None:

@@ -33,7 +33,10 @@ def explained(classifier: GraphClassifier, graphs: GraphSet) -> Explanations:
 
         return make_explainer("contributions").fit(classifier, graphs).explain(graphs)
     if isinstance(classifier, ShallowGraphClassifier):
-        return classifier.explain(graphs)  # says why it does not
+        try:
+            return classifier.explain(graphs)
+        except AttributeError as error:  # it says why it does not
+            raise ValueError(str(error)) from None
     raise ValueError(
         f"{type(classifier).__name__} does not explain its decisions; use a classifier of make_estimator, "
         'such as make_estimator("ci-gnn").'
