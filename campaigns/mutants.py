@@ -281,7 +281,7 @@ MUTANTS = [
     ),
     Mutant(
         "members share a validation split",
-        "estimators/base.py",
+        "estimators/neural.py",
         "eval_set, seed + member)",
         "eval_set, seed)",
         "estimators",
