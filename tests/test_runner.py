@@ -770,7 +770,7 @@ def test_tasks_stored_without_newer_scores_stay_and_stand_in_the_tables(
 # -------------------------------------------------------------------------- refusals
 
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "method": ({"methods": ["laso"]}, ValueError, "no classifier 'laso'; did you mean 'lasso'"),
+    "method": ({"methods": ["laso"]}, ValueError, "no method 'laso'; did you mean 'lasso'"),
     "setting": ({"methods": {"gin": {"epoch": 2}}}, ValueError, "'gin' has no parameter 'epoch'"),
     "no method": ({"methods": []}, ValueError, "no methods to evaluate"),
     "a class": ({"methods": {"x": Spy}}, TypeError, "method 'x' must be settings or a scikit-learn"),

@@ -98,6 +98,7 @@ FIGURES: dict[str, Callable[..., Figure]] = {
     "p_values": lambda **k: report.draw_p_values(P_VALUES, **k),
     "critical_difference": lambda **k: report.draw_critical_difference(RANKS, 10, **k),
     "sites": lambda **k: report.draw_sites(SITES, **k),
+    "scores": lambda **k: report.draw_scores(np.arange(9.0), np.arange(9.0) ** 1.1, **k),
 }
 
 
