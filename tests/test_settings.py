@@ -42,7 +42,8 @@ def test_help_fits_a_screen_and_says_what_auto_is() -> None:
     text = inspect.getdoc(CIGNNClassifier) or ""
     assert len(text.splitlines()) <= 60
     assert f'is {EPOCHS["connectome"]} for "connectome", {EPOCHS["paper"]} for "paper"' in text
-    assert EPOCHS["motif"] == "auto" and N_ESTIMATORS == {"motif": 1, "connectome": 5, "paper": 1}
+    networks = [f'{N_ESTIMATORS[name]} for "{name}"' for name in ("connectome", "motif", "paper")]
+    assert "is {}, {} and {}".format(*networks) in " ".join(text.split()) and EPOCHS["motif"] == "auto"
 
 
 # ---------------------------------------------------------------------- presets
