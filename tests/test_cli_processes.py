@@ -103,7 +103,7 @@ BAD = {
     "fit": ("fit nowhere", "nowhere does not exist"),
     "predict": ("predict my_study new_subjects", "my_study is not a model folder"),
     "explain": ("explain model nowhere", "nowhere does not exist"),
-    "validate": ("validate model new_subjects", "the cohort has no labels"),
+    "validate": ("validate model nowhere", "nowhere does not exist"),
     "group": ("group my_study --reproducibility site", "did you mean sites?"),
     "evaluate": ("evaluate my_study --protcol loso", "did you mean --protocol?"),
     "audit": ("audit my_study --format cohrt", "did you mean cohort?"),
@@ -310,8 +310,8 @@ def test_help_and_complaints_wait_for_no_torch(studies: Path, line: str, expecte
 
 def test_what_a_training_tells_of_its_epochs_is_one_line(studies: Path) -> None:
     program = (
-        "import cignn.cli, cignn.estimators.base as base\n"
-        "base.told_by_epochs = lambda *given: f'kept epoch {given[0][0]} of {given[1]}: as told.'\n"
+        "import cignn.cli, cignn.estimators.neural as neural\n"
+        "neural.told_by_epochs = lambda *given: f'kept epoch {given[0][0]} of {given[1]}: as told.'\n"
         "cignn.cli.main()"
     )
     words = "fit my_study --method gin --epochs 1 --out told --json"
