@@ -64,7 +64,8 @@ def make_case(seed: int, target: str, number: int, reader: Reader, samples: list
     rng = Random(f"{seed}/{target}/{number}")
     original = rng.choice(samples)
     case = Case(target, number, original, dict(original))
-    names = sorted(name for name in original if reader.damaged(name))
+    # a model's card is for people: nothing reads it
+    names = sorted(name for name in original if reader.damaged(name) and not name.endswith(".md"))
     words = names[0].endswith(".words")  # no file: what a shell hands over
     if rng.random() < 0.02 and not words:
         _change_folder(case, rng.choice(names), rng)
