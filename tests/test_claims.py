@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 def assert_found(graphs: GraphSet) -> None:
     train, test = train_test_split(np.arange(len(graphs)), test_size=0.1, stratify=graphs.y, random_state=0)
-    model = CIGNNClassifier(random_state=0).fit(graphs[train])
+    model = CIGNNClassifier(n_estimators=1, random_state=0).fit(graphs[train])
     assert model.score(graphs[test], graphs.y[test]) >= 0.9
     areas = explanation_roc_auc(model.explain(graphs[test]))
     for label in (0, 1):  # each has evidence of its own: neither is called by the absence of the other's
@@ -40,7 +40,7 @@ def test_the_motif_preset_finds_the_motifs_of_the_published_file(real_data: Call
 def test_the_motif_preset_does_not_follow_the_base() -> None:
     """Bases go along with nine labels in ten while training and with none while testing."""
     graphs = make_spurious_motifs(900, bias=0.9, random_state=0)
-    model = CIGNNClassifier(random_state=0).fit(graphs[graphs.groups == "train"])
+    model = CIGNNClassifier(n_estimators=1, random_state=0).fit(graphs[graphs.groups == "train"])
     test = graphs[graphs.groups == "test"]
     assert model.score(test, test.y) >= 0.5  # a model of the base alone scores a third
 
