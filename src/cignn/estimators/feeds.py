@@ -181,6 +181,7 @@ def fitted(tensors: Mapping[str, Tensor], width: int, rows: Tensor | None = None
             value = value[:, :width, :width] if name in SQUARE else value[:, :width]
         value = value if rows is None else value[rows]
         if name == "edge_list":
+            value = _trimmed(value) if value.device.type == "cpu" else value
             value = value // n * width + value % n if width != n else value
         elif width > n:
             more = width - n
@@ -188,6 +189,12 @@ def fitted(tensors: Mapping[str, Tensor], width: int, rows: Tensor | None = None
             value = F.pad(value, ends)
         found[name] = value
     return found
+
+
+def _trimmed(edges: Tensor) -> Tensor:
+    """Cut lists of edges (b, e), 0 for none at their ends, to the longest; a GPU would have to wait for it."""
+    most = int((edges > 0).sum(1).max()) if len(edges) else 0
+    return edges[:, : max(most, 1)]
 
 
 def _stacked(batches: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.utils._pytree import tree_map_only
 
 BETAS = (0.9, 0.999)  # of Adam
 EPS = 1e-8
@@ -114,6 +115,9 @@ class NetworkStack:
         def one(tensors: dict[str, Tensor], *args: Any) -> Any:
             return functional_call(call, {f"network.{name}": t for name, t in tensors.items()}, args)
 
+        if len(self) == 1:  # vmap costs a quarter of a small step
+            own = tree_map_only(Tensor, lambda value: value[0], (tensors, *stacked))
+            return tree_map_only(Tensor, lambda value: value[None], one(*own))
         return vmap(one)(tensors, *stacked)
 
     def step(

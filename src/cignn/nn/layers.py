@@ -23,7 +23,7 @@ def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
 def bounded_relu(x: Tensor, bound: float = math.inf) -> Tensor:
     """Return max(0, x), at most ``bound``."""
-    return torch.relu(x) if bound == math.inf else x.clamp(0, bound)
+    return torch.relu(x) if bound == math.inf else F.hardtanh(x, 0.0, bound)  # clamp's gradient is slow
 
 
 class NodeNorm(nn.Module):
@@ -44,25 +44,26 @@ class NodeNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(width))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Normalise x : (b, n, d), 0 at padded nodes; mask : (b, n), True or weights of real nodes."""
+        """Normalise x : (b, n, d); mask : (b, n), True or weights of real nodes; 0 at padded nodes."""
         if mask is None and len(x) * x.shape[1] == 1:  # torch refuses to train on a lone node
             mask = x.new_ones(1, 1, dtype=torch.bool)
         if mask is None or not self.training:
             known = (self.running_mean, self.running_var, self.weight, self.bias)
             normed = F.batch_norm(x.flatten(0, 1), *known, self.training, self.momentum, self.eps)
             return zero_padding(normed.view_as(x), mask)
-        weight = mask.to(x.dtype).unsqueeze(-1)
+        weight = mask.to(x.dtype).flatten()
         count = weight.sum().clamp(min=1e-6)  # a batch without any node of weight has nothing to normalise
-        mean = (x * weight).sum((0, 1)) / count
-        centred = zero_padding(x - mean, mask)
-        var = (centred.square() * weight).sum((0, 1)) / count
+        share = weight / count
+        mean = share @ x.flatten(0, 1)
+        centred = x - mean
+        var = share @ centred.square().flatten(0, 1)
         with torch.no_grad():
             unbiased = var * count / (count - 1).clamp(min=1)
             rate = self.momentum * count.clamp(max=1)  # nodes of hardly any weight teach hardly anything
             for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
                 running.add_(rate * (new - running))
-        scaled = centred * (torch.rsqrt(var + self.eps) * self.weight)
-        return zero_padding(scaled + self.bias, mask)
+        scale = torch.rsqrt(var + self.eps) * self.weight
+        return zero_padding(torch.addcmul(self.bias, centred, scale), mask)
 
 
 class GCNLayer(nn.Module):
@@ -172,8 +173,8 @@ class GINLayer(nn.Module):
             h = (1 + self.eps) * h + adj @ h
         else:
             h = self.first((1 + self.eps) * x + adj @ x)
-        h = bounded_relu(self.norm(zero_padding(h, mask), mask), self.bound)
-        return self.out_norm(zero_padding(self.second(h), mask), mask)
+        h = bounded_relu(self.norm(h, mask), self.bound)
+        return self.out_norm(self.second(h), mask)
 
 
 class GATLayer(nn.Module):
