@@ -192,7 +192,7 @@ def fitted(tensors: Mapping[str, Tensor], width: int, rows: Tensor | None = None
 
 
 def _trimmed(edges: Tensor) -> Tensor:
-    """Cut lists of edges (b, e), 0 for none at their ends, to the longest; a GPU would have to wait for it."""
+    """Cut lists of edges (b, e), 0 for none at their ends, to the longest; a GPU would have to wait."""
     most = int((edges > 0).sum(1).max()) if len(edges) else 0
     return edges[:, : max(most, 1)]
 
