@@ -815,6 +815,14 @@ def test_dropped_rois_take_their_truth_along() -> None:
     assert got.atlas.names == got.roi_names == [made.roi_names[i] for i in keep]
 
 
+def test_the_column_of_the_labels_is_guessed_by_the_error(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    table = tmp_path / "participants.tsv"
+    table.write_text(table.read_text().replace("label", "Diagnosis", 1))
+    with pytest.raises(ValueError, match='name the column of the labels with label="Diagnosis"'):
+        load_cohort(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

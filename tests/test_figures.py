@@ -168,6 +168,15 @@ def test_groups_share_one_scale_and_the_difference_has_two_colours_and_dashes() 
     np.testing.assert_allclose(top[:3], to_rgb(end), atol=0.01)
 
 
+@pytest.mark.parametrize(("size", "end"), [(1.0, "+1.00"), (0.02, "+0.02"), (0.0038, "+0.004")])
+def test_a_scale_shows_at_least_the_first_digit_of_its_ends(size: float, end: str) -> None:
+    contributions = explanation(0).edge_weights
+    contributions = contributions / contributions.max() * size
+    figure = report.draw_connectome(replace(explanation(0), edge_contributions=contributions), views="z")
+    ticks = [tick.get_text() for tick in axes_of(figure, "scale").get_xticklabels()]
+    assert ticks == [end.replace("+", "−"), "0", end]
+
+
 def test_a_subject_beside_the_group_shows_what_both_have() -> None:
     group = explanation(0)
     subject = top_edges(group, 15)

@@ -52,6 +52,9 @@ COLUMNS = {
     ),
 }
 NUMBERS = ("age", "mean_fd")  # never categories
+# columns that may hold the classes where no column has the name asked for, and how many classes they may hold
+LABELS = ("label", "diagnosis", "dx", "dx_group", "group", "class", "patient", "case", "status", "condition")
+MOST_CLASSES = 10
 ENTITIES = {"session": "ses", "run": "run"}  # a column of the table → its word in names of files
 UNKNOWN = {"unknown", "unk", "missing", "?", "-", "."}  # said of a number that is not known
 _SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "F"}
@@ -154,11 +157,17 @@ def label_column(frame: pd.DataFrame, label: str, source: str | Path) -> str:
             f"{source} has no column {label!r}, got {', '.join(frame.columns)}",
             values=frame.columns,
             options=[
-                Option("label", advice="name the column of the labels with {}"),
+                Option("label", likely_labels(frame), "name the column of the labels with {}"),
                 Option("label", (None,), "pass {} for a cohort without labels"),
             ],
         )
     return alike[0]
+
+
+def likely_labels(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return the columns whose names and values look like those of classes."""
+    named = [column for column in frame if letters(column) in map(letters, LABELS)]
+    return tuple(column for column in named if 2 <= tidy(frame[column]).nunique() <= MOST_CLASSES)
 
 
 def labels(frame: pd.DataFrame, label: str | None, source: str | Path) -> np.ndarray | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -199,6 +200,11 @@ def signed_number(value: float, digits: int = 2) -> str:
     """Return +0.12 or −0.12; 0 for values that round to 0."""
     text = f"{value:+.{digits}f}".replace("-", "−")
     return text if float(f"{value:.{digits}f}") else "0"
+
+
+def leading_digits(value: float) -> int:
+    """Number of decimals that show a value's first digit: 1 for 0.5, 3 for 0.004; 0 for 0 and from 1 on."""
+    return max(0, -math.floor(math.log10(abs(value)))) if value else 0
 
 
 def need_columns(table: object, columns: Sequence[str], what: str) -> None:

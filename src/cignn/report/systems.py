@@ -22,6 +22,7 @@ from cignn.report.style import (
     difference_colours,
     house_style,
     in_order,
+    leading_digits,
     new_figure,
     save,
     signed_number,
@@ -378,6 +379,7 @@ def dress_bar(bar: Colorbar, norm: Normalize, signed: bool, label: str, digits: 
     """Label a colour scale: its ends, 0 between them if signed, and a title."""
     assert norm.vmin is not None and norm.vmax is not None
     ends = [norm.vmin, 0.0, norm.vmax] if signed else [norm.vmin, norm.vmax]
+    digits = max(digits, leading_digits(max(abs(norm.vmin), abs(norm.vmax))))
     bar.set_ticks(ends, labels=[signed_number(end, digits) if signed else f"{end:.2g}" for end in ends])
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=1.5, pad=1.5, labelsize=6)
