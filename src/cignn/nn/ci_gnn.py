@@ -210,9 +210,9 @@ class CIGNN(SubgraphNetwork):
         if out.rest_logits is not None:
             losses["rest"] = explained * self.rest_loss(out.rest_logits)
         if keep is not None:
-            losses |= self._price_losses(batch, out.mask.values, keep, explained)
+            losses |= self._price_losses(out.mask.values, out.mask.present, keep, explained)
         if self.cut:
-            cut = self._cut_losses(batch, out.mask.values, noise)
+            cut = self._cut_losses(batch, out.mask.edge_logits, noise)
             losses |= {name: explained * value for name, value in cut.items()}
         if out.mask.latent is None and not (generative or self.independence or self.causal_effect):
             return losses  # nothing reads the latents
@@ -293,10 +293,12 @@ class CIGNN(SubgraphNetwork):
         return ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
 
     def _price_losses(
-        self, batch: GraphBatch, values: Tensor, keep: float | Tensor, explained: Tensor
+        self, values: Tensor, present: Tensor, keep: float | Tensor, explained: Tensor
     ) -> Losses:
-        """The price of edges and what holds their logits back; values : logits of all graphs, or one mask."""
-        present = self.classifier.presence(batch)
+        """The price of edges and what holds their logits back.
+
+        values : logits of all graphs, or one mask; present : where there are edges, of all graphs.
+        """
         if len(values) < len(present):  # one mask for all: it counts by how many have an edge
             present = present.sum(0, keepdim=True)
         present, values = present.flatten(), values.flatten()
@@ -308,15 +310,14 @@ class CIGNN(SubgraphNetwork):
             losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
         return losses
 
-    def _cut_losses(self, batch: GraphBatch, values: Tensor, noise: Noise | None) -> Losses:
-        """Classify graphs cut to their heaviest edges, as graphs of their own; values : logits of all graphs.
+    def _cut_losses(self, batch: GraphBatch, edge_logits: Tensor, noise: Noise | None) -> Losses:
+        """Classify graphs cut to their heaviest edges, as graphs of their own; edge_logits : of all graphs.
 
         Nothing of it moves the mask of the whole graph or the batch statistics.
         """
         some = slice(min(SOME // 2, len(batch) - 1), None, SOME)  # at least one graph
-        values = values.detach().expand(len(batch), *values.shape[1:])[some]
-        batch = batch.part(some)
-        weights = self.classifier.edge_matrix(torch.sigmoid(values)) * batch.edges
+        batch, edge_logits = batch.part(some), edge_logits[some].detach()
+        weights = torch.sigmoid(edge_logits) * batch.edges
         kept = heaviest_edges(weights, batch.edges, noise)
         with known_statistics(self):
             mask = self._mask(batch, kept, noise, sample=True)

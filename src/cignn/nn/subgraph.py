@@ -49,6 +49,14 @@ def symmetric_uniform(like: Tensor, noise: Noise | None = None) -> Tensor:
     return draw + draw.transpose(1, 2)
 
 
+def pair_draws(like: Tensor, edges: Tensor, noise: Noise | None = None) -> Tensor:
+    """Draw from [0, 1) for every pair of nodes and return the draws (b, e) of these edges; like : (b, n, n).
+
+    A draw then depends on the nodes of its edge alone, not on how many edges other graphs have.
+    """
+    return uniform(like, noise, 2).flatten(1).gather(1, edges)
+
+
 def heaviest_edges(weights: Tensor, edges: Tensor, noise: Noise | None = None) -> Tensor:
     """Keep a random share of the edges of each graph, those of the largest weights; more often few.
 
@@ -78,17 +86,21 @@ def _top_edges(key: Tensor, count: Tensor) -> Tensor:
     return ((key >= threshold) & (key >= 0)).to(key.dtype)
 
 
-def sample_edges(edge_logits: Tensor, temperature: float = 1.0, noise: Noise | None = None) -> Tensor:
+def sample_edges(
+    edge_logits: Tensor, temperature: float = 1.0, noise: Noise | None = None, draw: Tensor | None = None
+) -> Tensor:
     """Draw edge weights from the binary concrete distribution, one draw per undirected edge.
 
     Parameters
     ----------
     edge_logits : Tensor of shape (b, n, n) or (b, n_pairs)
-        Logits of the edge probabilities: symmetric matrices, or each pair of nodes once.
+        Logits of the edge probabilities: symmetric matrices, or each edge once.
     temperature : float, default=1.0
         Temperature of the distribution; the lower, the closer the weights are to 0 and 1.
     noise : Noise, default=None
         Source of random numbers; None is torch's own.
+    draw : Tensor of the same shape, default=None
+        Uniform random numbers in [0, 1); None draws them.
 
     Returns
     -------
@@ -103,7 +115,9 @@ def sample_edges(edge_logits: Tensor, temperature: float = 1.0, noise: Noise | N
     >>> torch.equal(weights, weights.transpose(1, 2))
     True
     """
-    draw = symmetric_uniform(edge_logits, noise) if edge_logits.dim() == 3 else uniform(edge_logits, noise)
+    if draw is None:
+        matrix = edge_logits.dim() == 3
+        draw = symmetric_uniform(edge_logits, noise) if matrix else uniform(edge_logits, noise)
     draw = draw.clamp(1e-6, 1 - 1e-6).logit()
     return torch.sigmoid((edge_logits + draw) / temperature)
 

@@ -16,7 +16,7 @@ from cignn.nn.classifiers import EdgeNetwork, GraphNetwork, SubgraphClassifier
 from cignn.nn.layers import edge_positions, zero_padding
 from cignn.nn.model import Path, SingleModel
 from cignn.nn.noise import Noise
-from cignn.nn.subgraph import EdgeScorer, edge_matrices, sample_edges
+from cignn.nn.subgraph import EdgeScorer, edge_matrices, pair_draws, sample_edges
 
 MASKS = ("stochastic", "soft")
 MASK_SOURCES = ("latents", "nodes")
@@ -65,12 +65,15 @@ class CIGNNOutput(NamedTuple):
 
 
 class _Mask(NamedTuple):
-    """A causal subgraph; values : logits of edges; prob : their weights, which say where the model looks;
-    read : the weights the classifier reads, all three in its form.
+    """A causal subgraph.
+
+    values, present : logits of edges and where there are some, as matrices, pairs or lists; prob : their
+    weights, which say where the model looks; read : the weights the classifier reads, both in its form.
     """
 
     edge_logits: Tensor
     values: Tensor
+    present: Tensor
     prob: Tensor
     read: Tensor
     alpha: Tensor | None
@@ -360,28 +363,43 @@ class SubgraphNetwork(SingleModel):
         if self.mask_from == "latents":
             latent, z = self.encode(batch, edge_weights, noise)
             alpha, beta = z.split([self.n_causal, self.n_noncausal], -1)
-        edge_logits = self._edge_logits(self._mask_vectors(alpha), batch)
-
-        values = self.classifier.edge_values(edge_logits)
+        vectors = self._mask_vectors(alpha)
+        edges = self._edge_list(batch)
+        if edges is None:
+            edge_logits = self.subgraph(vectors)  # equation (14) before its sigmoid: (b or 1, n, n)
+            values, present = self.classifier.edge_values(edge_logits), self.classifier.presence(batch)
+        else:
+            values, present = self.subgraph(vectors.expand(len(batch), -1, -1), edges), edges > 0
+            edge_logits = edge_matrices(values * present, edges, batch.adj)
         drawn = values.expand(len(batch), *values.shape[1:])
         if sample and self.mask == "stochastic":
-            prob = read = sample_edges(drawn, self.temperature, noise)
+            draw = None if edges is None else pair_draws(batch.adj, edges, noise)
+            weights = sharp = sample_edges(drawn, self.temperature, noise, draw)
         else:
-            prob = read = torch.sigmoid(drawn)
+            weights = sharp = torch.sigmoid(drawn)
             if self.mask == "stochastic" and self.temperature < 1:
-                read = torch.sigmoid(drawn / (READ_TEMPERATURE * self.temperature))
+                sharp = torch.sigmoid(drawn / (READ_TEMPERATURE * self.temperature))
+
+        def form(part: Tensor) -> Tensor:
+            """Bring weights into the form that the classifier reads."""
+            return part if edges is None else self._classifier_form(part * present, edges, batch)
+
+        prob = form(weights)
+        read = prob if sharp is weights else form(sharp)
         if edge_weights is not None:
             given = self.classifier.edge_values(edge_weights)
             prob, read = prob * given, read * given
-        return _Mask(edge_logits.expand(len(batch), -1, -1), values, prob, read, alpha, beta, latent)
+        return _Mask(edge_logits.expand(len(batch), -1, -1), values, present, prob, read, alpha, beta, latent)
 
-    def _edge_logits(self, vectors: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits of edges by the vectors of their nodes, equation (14) before its sigmoid: (b or 1, n, n)."""
+    def _edge_list(self, batch: GraphBatch) -> Tensor | None:
+        """Where the edges are whose logits are computed one by one, see `edge_positions`; None for pairs."""
         if self.mask_by == "products":
-            return self.subgraph(vectors)
-        edges = edge_positions(batch.adj) if batch.edge_list is None else batch.edge_list
-        vectors = vectors.expand(len(batch), -1, -1)
-        return edge_matrices(self.subgraph(vectors, edges) * (edges > 0), edges, batch.adj)
+            return None
+        return edge_positions(batch.adj) if batch.edge_list is None else batch.edge_list
+
+    def _classifier_form(self, values: Tensor, edges: Tensor, batch: GraphBatch) -> Tensor:
+        """Bring values (b, e) of edges into the form that the classifier reads."""
+        return self.classifier.edge_values(edge_matrices(values, edges, batch.adj))
 
     def _mask_vectors(self, alpha: Tensor | None) -> Tensor:
         """Vectors of nodes that the mask is made of: those of each graph, or (1, n, K), the same for all."""

@@ -52,7 +52,7 @@ def data_words(data: ReportData, cite: Citations) -> list[str]:
     if data.exclusions:
         listed = "; ".join(line.rstrip(".") for line in data.exclusions[:3])
         more = f"; and {len(data.exclusions) - 3} more" if len(data.exclusions) > 3 else ""
-        text.append(f"Left out before the analysis: {listed}{more}.")
+        text.append(f"Before the analysis: {listed}{more}.")
     return text
 
 
