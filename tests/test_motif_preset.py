@@ -16,12 +16,12 @@ from cignn.estimators import PRESETS
 from cignn.estimators.checkpoint import State
 from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS, STEPS, USUAL_EPOCHS
 from cignn.estimators.ci_gnn_stages import FREE_LOST, LAST_RATE, LEVEL_EPOCHS, MOST_LOST, price_level
-from cignn.estimators.network_stack import NetworkStack
+from cignn.estimators.network_stack import NetworkStack, stacked_state
 from cignn.estimators.settings import MAX_BATCH, MIN_BATCH
 from cignn.estimators.training import Stage, keep_better
 from cignn.graphs import GraphBatch
 from cignn.nn import CIGNN, Noise
-from cignn.nn.layers import GINLayer, NodeNorm, strongest_edges
+from cignn.nn.layers import GINLayer, NodeNorm, edge_positions, strongest_edges
 from cignn.nn.subgraph import TIE_NOISE, expected_edges, heaviest_edges
 
 WEIGHTS = {"warm_up": 0.25, "cut_weight": 0.25, "rest_weight": 1.0, "logit_weight": 0.02}
@@ -330,3 +330,52 @@ def test_the_strongest_edges_are_found_in_a_stack() -> None:
         alone = [strongest_edges(a[None, :n, :n], 0.1)[0] for a, n in zip(one, batch.n_nodes, strict=True)]
         for graph, own, n in zip(found, alone, batch.n_nodes, strict=True):
             assert torch.equal(graph[:n, :n], own) and 0 < (own != 0).sum() < (graph.shape[0] ** 2)
+
+
+def test_longer_lists_of_edges_change_nothing() -> None:
+    """Places without an edge at the ends of lists count in no term, and draws stay those of the nodes."""
+    torch.manual_seed(0)
+    batch = labelled(make_spurious_motifs(15, random_state=0)[:8])
+    network = CIGNN(batch.x.shape[-1], 2, encoder="gin", mask_by="pairs", **TERMS).double()
+    network.label_entropy.fill_(9.0)  # what graphs say is enough for every term to count
+    tensors = batch.tensors()
+    batch = GraphBatch.of(
+        {name: value.double() if value.is_floating_point() else value for name, value in tensors.items()},
+        batch.padded,
+    )
+    found = []
+    for more in (0, 7):
+        edges = torch.nn.functional.pad(edge_positions(batch.adj), (0, more))
+        noise = Noise([torch.Generator().manual_seed(1)])
+        terms = network.classification_losses(replace(batch, edge_list=edges), 0.3, noise=noise)
+        found.append({name: value.item() for name, value in terms.items()})
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
+    assert found[0]["edges"] > 0 and found[0]["cut"] > 0
+
+
+def test_a_network_alone_is_trained_as_in_a_stack() -> None:
+    """Without vmap and with it: the same losses and, after a step, the same weights and statistics."""
+    torch.manual_seed(0)
+    batch = labelled(make_spurious_motifs(15, random_state=0)[:8])
+    networks = [CIGNN(batch.x.shape[-1], 2, encoder="gin", mask_by="pairs", **TERMS) for _ in range(2)]
+    batch = networks[0].prepare(batch)
+    tensors = {name: value for name, value in batch.tensors().items() if name != "y"}
+    seen = []
+    for some in (networks[:1], networks):
+        stack = NetworkStack(networks[0], stacked_state(some), [n for n, _ in some[0].named_parameters()])
+        noise = Noise([torch.Generator().manual_seed(seed) for seed in range(len(some))])
+        many = {name: value.expand(len(some), *value.shape) for name, value in tensors.items()}
+        labels = batch.y.expand(len(some), -1)
+
+        def losses(tensors: dict, y: torch.Tensor, noise: Noise = noise) -> dict[str, torch.Tensor]:
+            graphs = GraphBatch.of(tensors | {"y": y}, batch.padded)
+            return networks[0].classification_losses(graphs, 0.3, noise=noise)
+
+        terms = stack.apply(losses, many, labels)
+        ones = torch.ones(len(some))
+        stack.step(sum(terms.values()), ones, 1e-3 * ones, ones, 0 * ones, 0 * ones)
+        seen.append(({name: value[0].item() for name, value in terms.items()}, stack.state_of(0)))
+    assert seen[0][0] == pytest.approx(seen[1][0], rel=1e-4, abs=1e-5)
+    for name, value in seen[0][1].items():
+        if "running" in name or "whole" in name:  # Adam's first step is the sign of the gradient
+            torch.testing.assert_close(value, seen[1][1][name], rtol=1e-4, atol=1e-5)
