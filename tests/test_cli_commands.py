@@ -863,7 +863,8 @@ def test_nuisance_is_taken_out_in_fit_evaluate_and_report(call: Call, here: Path
     done = call(*words.split())
     assert done.code == 0, done.err
     assert call("report", "cleaned", "--out", "clean.html", "--no-audit", "--no-files", "--json").code == 0
-    assert load_model("cleaned/model").named_steps["deconfound"].unseen == "grand_mean"
+    step = load_model("cleaned/model").named_steps["deconfound"]
+    assert (step.unseen, step.fit_on, step.fit_on_) == ("grand_mean", "auto", "within_classes")
 
 
 @pytest.mark.parametrize(("words", "told"), BAD.values(), ids=BAD.keys())

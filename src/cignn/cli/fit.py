@@ -46,7 +46,7 @@ def fit(
     unseen_sites: opt.Unseen = "raise",
     missing_covariates: opt.Missing = "raise",
     deconfound: opt.Deconfound = None,
-    deconfound_on: opt.DeconfoundOn = "all",
+    deconfound_on: opt.DeconfoundOn = "auto",
     density: opt.Density = None,
     epochs: opt.Epochs = None,
     n_estimators: opt.NEstimators = None,

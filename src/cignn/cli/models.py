@@ -71,7 +71,7 @@ def cohort_model(
     cleaned = Deconfound(tuple(names), deconfound_on, control=control, unseen=unseen_sites)
     if names:
         cleaned.check_columns(cohort)
-    elif deconfound_on != "all":
+    elif deconfound_on not in ("auto", "all"):
         raise typer.BadParameter(
             "says on whom --deconfound is fitted; add it.", param_hint="'--deconfound-on'"
         )
