@@ -173,13 +173,13 @@ def state_of(step: Any) -> StepState:
         params["control"] = None if step.control is None else _plain([step.control])[0]
         facts["sites"] = step.sites_.tolist()
         facts["sites_dtype"] = step.sites_.dtype.str
-        facts["columns"] = _plain_columns(step.columns_)
+        facts["columns"] = plain_columns(step.columns_)
         arrays = {key: getattr(step, key) for key in _COMBAT}
     elif isinstance(step, Deconfound):
         params["covariates"] = list(step.covariates)
         params["control"] = None if step.control is None else _plain([step.control])[0]
         facts["fit_on"] = step.fit_on_
-        facts["columns"] = _plain_columns(step.columns_)
+        facts["columns"] = plain_columns(step.columns_)
         facts["squares"] = [None if square is None else list(square) for square in step.squares_]
         arrays = {key: getattr(step, key) for key in _DECONFOUND}
     elif step.connections_ is not None:
@@ -210,14 +210,14 @@ def step_from(state: StepState, n_rois: int) -> Any:
             raise ValueError(f"{len(step.roi_names_)} names for {n_rois} regions")
     elif isinstance(step, ComBat):
         step.sites_ = np.array(facts["sites"], dtype=facts["sites_dtype"])
-        step.columns_ = _columns(facts["columns"])
+        step.columns_ = read_columns(facts["columns"])
         for key in _COMBAT:
             setattr(step, key, arrays[key])
     elif isinstance(step, Deconfound):
         step.fit_on_ = facts.get("fit_on", step.fit_on)  # older models say it in their parameters alone
         if step.fit_on_ not in FIT_ON[1:]:
             raise ValueError(f"Deconfound was fitted on {step.fit_on_!r}, not one of {', '.join(FIT_ON[1:])}")
-        step.columns_ = _columns(facts["columns"])
+        step.columns_ = read_columns(facts["columns"])
         step.squares_ = [
             None if square is None else Square(*map(float, square)) for square in facts["squares"]
         ]
@@ -241,7 +241,7 @@ def _check_arrays(state: StepState, n_rois: int) -> None:
         columns = state.facts["columns"]  # a number that never varied has no effect
         if [column["name"] for column in columns] != list(dict.fromkeys(state.params["covariates"])):
             raise ValueError("its columns are not those of its covariates")
-        effects = sum(len(c["mean"]) for c in columns if c["levels"] is not None or c["std"])
+        effects = sum(column.width for column in read_columns(columns))
         wanted = {"scale_": (pairs,)}
         if state.step == "ComBat":
             sites = len(state.facts["sites"])
@@ -295,7 +295,7 @@ def _covariance(saved: dict[str, Any] | None) -> Any:
     return getattr(covariance, saved["name"])(**saved["params"])
 
 
-def _plain_columns(columns: list[CovariateColumn]) -> list[dict[str, Any]]:
+def plain_columns(columns: list[CovariateColumn]) -> list[dict[str, Any]]:
     """Return coded covariates as plain data."""
     levels = [None if c.levels is None else _plain(c.levels) for c in columns]
     return [
@@ -304,8 +304,8 @@ def _plain_columns(columns: list[CovariateColumn]) -> list[dict[str, Any]]:
     ]
 
 
-def _columns(plain: list[dict[str, Any]]) -> list[CovariateColumn]:
-    """Return the coded covariates that `_plain_columns` took apart."""
+def read_columns(plain: list[dict[str, Any]]) -> list[CovariateColumn]:
+    """Return the coded covariates that `plain_columns` took apart."""
     return [CovariateColumn(c["name"], c["levels"], np.array(c["mean"]), float(c["std"])) for c in plain]
 
 
