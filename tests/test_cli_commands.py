@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from cignn import Cohort, GraphSet, load_cohort, load_model, report
 from cignn._checks import Option
 from cignn.cli import app
+from cignn.cli.explanation_files import draw, file_names
 from cignn.cli.options import as_flag
-from cignn.cli.predict import draw, file_names
 from cignn.cli.report import _evaluated
 from cignn.cli.settings import as_value, to_toml
 from cignn.datasets import DataError, aal116, make_ba2motifs, make_cohort, make_spurious_motifs

@@ -322,7 +322,7 @@ class DecisionClassifier(SavedModel, ClassifierMixin, MetaEstimatorMixin, BaseEs
             weights, intercept = self.calibration_.views.tolist(), self.calibration_.intercept.tolist()
             config["sigmoid"] = {"weight": weights, "intercept": intercept}
         elif self.calibration_ is not None:
-            arrays = {}
+            arrays: dict[str, np.ndarray] = {}
             for k, one in enumerate(self.calibration_):
                 arrays |= {f"{name}.{k}": np.ascontiguousarray(own) for name, own in one._asdict().items()}
             files[WEIGHTS] = save(arrays)

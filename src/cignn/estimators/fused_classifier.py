@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +23,7 @@ from cignn.datasets.multi_view import MultiViewCohort
 from cignn.estimators.classifier import class_codes, classes_config, read_classes
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.explaining import target_codes
+from cignn.estimators.fused_explanations import FusedExplanations, against_rest, times
 from cignn.estimators.fusion import Weights, centred_logits, equal_weights, inner_folds, stacked_weights
 from cignn.estimators.model_parts import TOLD, Reader, SavedModel, checked_parts, numbers, packed, whole
 from cignn.estimators.persistence import Packed, Saved
@@ -33,39 +33,6 @@ from cignn.explanations import Explanations
 
 FUSIONS = ("stacking", "mean")
 SAVED = ("fusion", "n_splits", "by", "l2")  # parameters that belong to the model
-
-
-@dataclass(frozen=True)
-class FusedExplanations:
-    """What every view, and every connection or column in it, did to a fused decision.
-
-    Parameters
-    ----------
-    views : dict of str to Explanations or DataFrame
-        Explanations of each view that explains itself, times its weight in the fusion: contributions of
-        connections, or of the columns of a table.
-    by_view : DataFrame of shape (n, views)
-        What each view added to the log-odds of the class explained.
-    base : ndarray of shape (n,)
-        What the fusion itself added. With two classes, the base and the row of ``by_view`` add up to the
-        log-odds of the fusion.
-    explained : ndarray of shape (n,)
-        The class explained, the same for all views.
-
-    Examples
-    --------
-    >>> from cignn.datasets import make_cohort
-    >>> from cignn.estimators import FusedClassifier
-    >>> cohort = make_cohort(30, n_rois=6, n_edges=2, lengths=(30, 40), random_state=0)
-    >>> model = FusedClassifier.make(["correlation", "partial"], fusion="mean").fit(cohort)
-    >>> model.explain(cohort[:2]).by_view.columns.tolist()
-    ['correlation', 'partial']
-    """
-
-    views: dict[str, Explanations | pd.DataFrame]
-    by_view: pd.DataFrame
-    base: np.ndarray
-    explained: np.ndarray
 
 
 class FusedClassifier(SavedModel, ClassifierMixin, _BaseComposition):
@@ -367,15 +334,15 @@ class FusedClassifier(SavedModel, ClassifierMixin, _BaseComposition):
         codes = target_codes(self, target, len(X))
         codes = self._fusion.logits(scores).argmax(1) if codes is None else codes
         weighted = self._fusion.views[:, None, None] * scores
-        odds = _against_rest(weighted, codes)
+        odds = against_rest(weighted, codes)
         explained = self.classes_[codes]
         views: dict[str, Explanations | pd.DataFrame] = {}
         for name, weight in self.weights_.items():
             model = whole(self.views_[str(name)])
             if hasattr(getattr(model, "classifier_", model), "explain"):
                 told = model.explain(self._view(X, str(name)), explained)
-                views[str(name)] = _times(told, float(weight))
-        base = _against_rest(np.broadcast_to(self.intercept_, scores.shape[1:]), codes)
+                views[str(name)] = times(told, float(weight))
+        base = against_rest(np.broadcast_to(self.intercept_, scores.shape[1:]), codes)
         by_view = pd.DataFrame(odds.T, columns=list(self.views_))
         return FusedExplanations(views, by_view, base, explained)
 
@@ -493,21 +460,3 @@ def _fitted(model: Any, data: Cohort, labels: np.ndarray, folds: Sequence[Any]) 
         unseen = clone(rest).fit(start[kept], labels[kept])
         chances[held] = unseen.predict_proba(start[held])
     return model, chances
-
-
-def _against_rest(logits: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """(..., n) logits of classes less the mean of the others: with two classes, the log-odds."""
-    k = logits.shape[-1]
-    own = np.take_along_axis(logits, np.broadcast_to(codes[:, None], (*logits.shape[:-1], 1)), -1)[..., 0]
-    return own - (logits.sum(-1) - own) / (k - 1)
-
-
-def _times(told: Any, weight: float) -> Any:
-    """Return explanations of a view as contributions to the fusion."""
-    if isinstance(told, Explanations):
-        if told.edge_contributions is None or told.base is None:
-            return told
-        scaled = [weight * values for values in told.edge_contributions]
-        return told._with(edge_contributions=scaled, base=weight * np.asarray(told.base))
-    numbers = [c for c in told.columns if c not in ("subject", "explained")]
-    return told.assign(**{c: weight * told[c] for c in numbers})

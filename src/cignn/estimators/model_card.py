@@ -46,12 +46,10 @@ class Described(NamedTuple):
 
 def training_facts(data: GraphSet | Cohort, labels: np.ndarray) -> dict[str, Any]:
     """Count the graphs, subjects, sites and classes that a model learns from, as plain data."""
-    facts: dict[str, Any] = {"graphs": len(data)}
-    if isinstance(data, Cohort):
-        facts = {"scans": len(data)}
-        subjects, sites = data.subjects, data.sites
-    else:
-        subjects, sites = data.meta.get("subject"), data.meta.get("site", data.groups)
+    facts: dict[str, Any] = {"scans" if isinstance(data, Cohort) else "graphs": len(data)}
+    known: dict[str, Any] = data.meta if isinstance(data, GraphSet) else {"subject": data.subjects}
+    subjects = known.get("subject")
+    sites = known.get("site", data.groups) if isinstance(data, GraphSet) else data.sites
     if subjects is not None:
         facts["subjects"] = len({str(name) for name in subjects})
     if sites is not None and not {str(site) for site in sites} <= {"train", "val", "test"}:
