@@ -2,13 +2,15 @@
 
     python -m benchmarks.nuisances --seeds 20
     python -m benchmarks.nuisances --seeds 20 --effect 0.15
+    python -m benchmarks.nuisances --seeds 20 --permuted
     python -m benchmarks.nuisances --null 2000
 
 Simulated cohorts in which patients move more and motion changes every connection. `audit` fits a linear model
 of the label in five folds and tests whether its predictions follow motion beyond the label: as they are, and
 with motion regressed out inside the folds in each of `Deconfound`'s ways. Beside that: the AUC of the label,
-and how well the t-test of the cleaned connections finds the planted ones. ``--null`` draws predictions that
-know the label alone, for which p-values must be uniform.
+and how well the t-test of the cleaned connections finds the planted ones. With ``--permuted`` labels say
+nothing, and an AUC other than 0.5 would be a leak. ``--null`` draws predictions that know the label alone,
+for which p-values must be uniform.
 """
 
 from __future__ import annotations
@@ -28,7 +30,11 @@ from cignn.connectome import Connectivity, Deconfound
 from cignn.datasets import make_cohort
 from cignn.evaluation import audit, nuisance_test
 
-WAYS = {"none": None, **{way: Deconfound(("motion",), way) for way in ("all", "controls", "within_classes")}}
+WAYS = {
+    "none": None,
+    **{way: Deconfound(("motion",), way) for way in ("all", "controls", "within_classes")},
+    "default": Deconfound(("motion",)),
+}
 N_EDGES = 20
 
 
@@ -36,7 +42,8 @@ def cohort_of(seed: int, args: argparse.Namespace) -> Cohort:
     """Patients who move more, and connections that move with them."""
     sizes: dict[str, Any] = {"n_edges": N_EDGES, "lengths": (120, 160), "data": "matrices"}
     motion = {"motion": args.motion, "motion_shift": args.shift}
-    return make_cohort(args.subjects, args.rois, effect=args.effect, random_state=seed, **motion, **sizes)
+    cohort = make_cohort(args.subjects, args.rois, effect=args.effect, random_state=seed, **motion, **sizes)
+    return cohort.with_y(np.random.default_rng(seed).permutation(cohort.y)) if args.permuted else cohort
 
 
 def of_seed(seed: int, args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -77,7 +84,8 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
         }
         line |= {"median p": np.median(p), "p (uniform)": stats.kstest(p, "uniform").pvalue}
         line |= {"association": some["association"].mean(), "sd": some["association"].std()}
-        out.append(line | some[["AUC", "edges ROC-AUC", "precision@k"]].mean().to_dict())
+        line |= {"AUC": some["AUC"].mean(), "sd of AUC": some["AUC"].std()}
+        out.append(line | some[["edges ROC-AUC", "precision@k"]].mean().to_dict())
     return pd.DataFrame(out)
 
 
@@ -107,12 +115,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--subjects", type=int, default=400)
     parser.add_argument("--rois", type=int, default=60)
     parser.add_argument("--effect", type=float, default=0.08, help="of planted connections, in Fisher z")
     parser.add_argument("--motion", type=float, default=1.0, help="strength of the artefact")
     parser.add_argument("--shift", type=float, default=0.75, help="standard deviations patients move more")
+    parser.add_argument("--permuted", action="store_true", help="permute the labels")
     parser.add_argument("--null", type=int, default=0, metavar="N", help="only draws without an association")
     args = parser.parse_args()
     if args.null:
@@ -120,7 +129,7 @@ def main() -> None:
         return
     started = time.perf_counter()
     rows = pd.DataFrame(
-        [row for seed in range(args.first, args.first + args.seeds) for row in of_seed(seed, args)]
+        [row for seed in range(args.first_seed, args.first_seed + args.seeds) for row in of_seed(seed, args)]
     )
     print(summary(rows).round(3).to_string(index=False))
     print(f"{args.seeds} seeds in {time.perf_counter() - started:.0f} s")

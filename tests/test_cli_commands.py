@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from cignn import Cohort, GraphSet, load_cohort, load_model, report
 from cignn._checks import Option
 from cignn.cli import app
+from cignn.cli.explanation_files import draw, file_names
 from cignn.cli.options import as_flag
-from cignn.cli.predict import draw, file_names
 from cignn.cli.report import _evaluated
 from cignn.cli.settings import as_value, to_toml
 from cignn.datasets import DataError, aal116, make_ba2motifs, make_cohort, make_spurious_motifs
@@ -863,7 +863,8 @@ def test_nuisance_is_taken_out_in_fit_evaluate_and_report(call: Call, here: Path
     done = call(*words.split())
     assert done.code == 0, done.err
     assert call("report", "cleaned", "--out", "clean.html", "--no-audit", "--no-files", "--json").code == 0
-    assert load_model("cleaned/model").named_steps["deconfound"].unseen == "grand_mean"
+    step = load_model("cleaned/model").named_steps["deconfound"]
+    assert (step.unseen, step.fit_on, step.fit_on_) == ("grand_mean", "auto", "within_classes")
 
 
 @pytest.mark.parametrize(("words", "told"), BAD.values(), ids=BAD.keys())

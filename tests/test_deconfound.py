@@ -26,6 +26,7 @@ from cignn.connectome.pipeline import loaded_steps, saved_steps
 from cignn.datasets import DataError, load_abide, load_cohort, make_cohort
 from cignn.estimators import make_estimator
 from cignn.evaluation import evaluate
+from cignn.evaluation.prediction_probe import label_predictions
 
 
 def made(n: int = 80, seed: int = 0, n_rois: int = 8, sites: str = "ABC") -> Cohort:
@@ -64,7 +65,7 @@ def design_of(cohort: Cohort) -> np.ndarray:
 def test_what_is_left_of_training_subjects_has_nothing_to_do_with_the_covariates(seed: int, one: str) -> None:
     cohort = made(60, seed)
     for covariates in (("age", "sex", "motion", "site"), (one,)):
-        left = connections(Deconfound(covariates).fit_transform(cohort))
+        left = connections(Deconfound(covariates, "all").fit_transform(cohort))
         maps = nuisance_maps(cohort.with_matrices(symmetric(left, np.asarray(cohort.matrices))), covariates)
         for name in covariates:
             assert np.abs(maps[name]).max() < 1e-4, name
@@ -75,20 +76,24 @@ def test_it_is_the_residual_of_least_squares_plus_the_mean() -> None:
     cohort = made()
     values, design = connections(cohort), design_of(cohort)
     expected = values - design @ np.linalg.lstsq(design, values, rcond=None)[0] + values.mean(0)
-    np.testing.assert_allclose(connections(Deconfound().fit_transform(cohort)), expected, atol=1e-5)
+    for step, one in ((Deconfound(fit_on="all"), cohort), (Deconfound(), cohort.with_y(None))):
+        np.testing.assert_allclose(connections(step.fit_transform(one)), expected, atol=1e-5)
 
 
 def test_new_subjects_are_treated_with_training_effects_one_by_one_and_without_labels() -> None:
     cohort = made(120)
     train, test = cohort[:90], cohort[90:]
     step = Deconfound().fit(train)
+    assert step.fit_on_ == "within_classes"
     together = step.transform(test)
     assert connections(together).shape == (30, 28)
     for i in (0, 7):
         np.testing.assert_allclose(together.matrices[i], step.transform(test[[i]]).matrices[0], atol=1e-6)
     np.testing.assert_array_equal(step.transform(test.with_y(None)).matrices, together.matrices)
-    other = Deconfound().fit(train.with_y(1 - train.y))
-    np.testing.assert_array_equal(other.effects_, step.effects_)
+    np.testing.assert_array_equal(step.transform(test.with_y(1 - test.y)).matrices, together.matrices)
+    for names in (1 - train.y, np.where(train.y == 1, "ASD", "TD")):  # which of them is ill does not matter
+        other = Deconfound().fit(train.with_y(names))
+        np.testing.assert_allclose(other.effects_, step.effects_)
     # what is left is the noise that was put in
     noise = connections(together) - connections(together).mean(0)
     assert 0.08 < noise.std() < 0.14 < (connections(test) - connections(test).mean(0)).std()
@@ -142,7 +147,7 @@ def test_effects_of_controls_leave_the_difference_of_patients() -> None:
     np.testing.assert_allclose(left[cohort.y == 0].mean(0), connections(controls).mean(0), atol=1e-5)
     np.testing.assert_array_equal(step.effects_, Deconfound().fit(controls).effects_)
     difference = left[cohort.y == 1].mean(0) - left[cohort.y == 0].mean(0)
-    shared = connections(Deconfound().fit_transform(cohort))
+    shared = connections(Deconfound(fit_on="all").fit_transform(cohort))
     weakened = shared[cohort.y == 1].mean(0) - shared[cohort.y == 0].mean(0)
     assert difference[0] == pytest.approx(0.5, abs=0.1) and weakened[0] < difference[0] - 0.05
     words = np.where(cohort.y == 1, "ASD", "TD")
@@ -153,6 +158,75 @@ def test_effects_of_controls_leave_the_difference_of_patients() -> None:
         Deconfound(fit_on="controls", control="HC").fit(cohort, words)
     with pytest.raises(ValueError, match="needs labels in fit"):
         Deconfound(fit_on="controls").fit(cohort.with_y(None))
+
+
+# ------------------------------------------------------------- what "auto" stands for
+
+
+def test_the_default_is_within_classes_of_classes_and_all_of_anything_else() -> None:
+    cohort = made(90)
+    rng = np.random.default_rng(0)
+    scores = rng.normal(10, 3, 90)
+    for y, meant in (
+        (cohort.y, "within_classes"),
+        (np.where(cohort.y == 1, "ASD", "TD"), "within_classes"),
+        (cohort.y.astype(float), "within_classes"),
+        (rng.integers(0, 3, 90), "within_classes"),
+        (np.zeros(90, int), "all"),
+        (scores, "all"),
+        (np.arange(90), "all"),
+    ):
+        step, told = Deconfound().fit(cohort, y), Deconfound(fit_on=meant).fit(cohort, y)
+        assert step.fit_on_ == told.fit_on_ == meant and step.fit_on == "auto"
+        np.testing.assert_array_equal(step.effects_, told.effects_)
+        assert clone(step).fit_on == "auto" and not hasattr(clone(step), "fit_on_")
+    assert Deconfound().fit(cohort.with_y(None)).fit_on_ == "all"
+    assert Deconfound().fit(cohort.with_y(None), cohort.y).fit_on_ == "within_classes"
+
+
+def test_whole_scores_of_a_regressor_are_no_classes() -> None:
+    for deconfound in (True, ("age",), Deconfound(("age",))):
+        pipe = make_connectome_pipeline(make_estimator("cpm"), deconfound=deconfound)
+        assert pipe.named_steps["deconfound"].fit_on == "all"
+    own = Deconfound(("age",))
+    assert make_connectome_pipeline(SVM, deconfound=own).named_steps["deconfound"] is own
+    assert own.fit_on == "auto"
+
+
+@pytest.mark.parametrize("change", ["one patient", "a site of patients", "classes are sites", "few"])
+def test_tiny_classes_and_sites_of_one_class_are_cleaned_all_the_same(change: str) -> None:
+    cohort = made(90)
+    y = cohort.y.copy()
+    if change == "one patient":
+        y = (np.arange(90) == 7).astype(int)
+    elif change == "a site of patients":
+        y[cohort.sites == "C"] = 1
+    elif change == "classes are sites":
+        y = (cohort.sites == "C").astype(int)
+    else:
+        cohort, y = cohort[:12], np.arange(12) % 2
+    step = Deconfound().fit(cohort, y)
+    left = connections(step.transform(cohort))
+    plain = connections(Deconfound(fit_on="all").fit_transform(cohort))
+    assert step.fit_on_ == "within_classes" and np.isfinite(left).all()
+    assert left.std() < 1.1 * plain.std() + 0.05  # nothing is blown up
+    if change in ("one patient", "classes are sites"):
+        np.testing.assert_allclose(left, plain, atol=0.02)
+    if change == "classes are sites":  # what is the site and what the class nobody can tell
+        np.testing.assert_allclose(left, plain, atol=1e-5)
+
+
+def test_labels_that_say_nothing_cannot_be_learnt_from_what_they_leave() -> None:
+    """Effects that were estimated with labels do not carry these labels to other subjects."""
+    scores = []
+    for seed in range(6):
+        cohort = made(150, seed)
+        y = np.random.default_rng(seed).permutation(cohort.y)
+        shuffled = cohort.with_y(y)
+        chances = label_predictions(shuffled, connections(shuffled), Deconfound())
+        assert chances is not None
+        scores.append(roc_auc_score(y, chances[:, 1]))
+    assert abs(np.mean(scores) - 0.5) < 0.09
 
 
 # ------------------------------------------------------------------ unusual data
@@ -350,6 +424,25 @@ def test_saved_and_loaded_it_predicts_the_same(covariates: tuple[str, ...], tmp_
     for new in (COHORT[40:], strange):
         np.testing.assert_array_equal(loaded.predict_proba(new), model.predict_proba(new))
     assert loaded.named_steps["deconfound"].get_params()["fit_on"] == "controls"
+
+
+def test_saved_steps_know_what_the_default_stood_for_and_older_ones_mean_what_they_meant() -> None:
+    pipe = make_connectome_pipeline(deconfound=("age", "sex")).fit(COHORT, COHORT.y)
+    plain, arrays = saved_steps(step for _, step in pipe.steps)
+    loaded = dict(loaded_steps(plain, arrays, 12))["deconfound"]
+    assert (loaded.fit_on, loaded.fit_on_) == ("auto", "within_classes")
+    params, facts = dict(plain[1]["params"]), dict(plain[1]["facts"])
+    facts.pop("fit_on")  # as older versions wrote it
+    for said, meant in (({"fit_on": "controls"}, "controls"), ({"fit_on": "all"}, "all"), ({}, "all")):
+        kept = {name: value for name, value in params.items() if name != "fit_on"} | said
+        older = [plain[0], plain[1] | {"params": kept, "facts": facts}, plain[2]]
+        step = dict(loaded_steps(older, arrays, 12))["deconfound"]
+        assert step.fit_on == step.fit_on_ == meant
+        np.testing.assert_array_equal(step.effects_, loaded.effects_)
+    for fact in ("auto", "patients"):
+        broken = [plain[0], plain[1] | {"facts": facts | {"fit_on": fact}}, plain[2]]
+        with pytest.raises(ValueError, match="Deconfound was fitted on"):
+            loaded_steps(broken, arrays, 12)
 
 
 def test_a_damaged_step_is_refused() -> None:

@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 
 from cignn import GraphSet
-from cignn.connectome import make_connectome_pipeline
+from cignn.connectome import Deconfound, make_connectome_pipeline
 from cignn.datasets import make_cohort
 from cignn.estimators import make_estimator
 from cignn.explainers import explain_group
@@ -118,10 +118,12 @@ def test_noise_selects_nothing():
 
 
 def test_labels_that_shape_the_connections_are_permuted_there_too(cohort):
-    plain = make_connectome_pipeline(svm(), deconfound=["age", "motion"])
+    plain = make_connectome_pipeline(svm(), deconfound=Deconfound(["age", "motion"], "all"))
+    within = make_connectome_pipeline(svm(), deconfound=["age", "motion"])
     controls = make_connectome_pipeline(svm(), deconfound=["age", "motion"])
     controls.set_params(deconfound__fit_on="controls")
     assert Work.of(plain, cohort, None, None).steps is None
+    assert Work.of(within, cohort, None, None).steps is not None
     assert Work.of(controls, cohort, None, None).steps is not None
     unknown = make_connectome_pipeline(svm())
     unknown.steps.insert(1, ("own", FunctionTransformer()))

@@ -58,6 +58,7 @@ def said(data: ReportData) -> str:
     return " ".join(methods_text(data).paragraphs.values())
 
 
+COHORT = make_cohort(12, 4, data="matrices", n_edges=1, random_state=0)
 STEPS: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "correlation": ((Connectivity(),), "was Pearson's correlation of their time series.", "Fisher"),
     "fisher": ((Connectivity(fisher=True),), "time series, as Fisher's z", "Ledoit"),
@@ -74,6 +75,13 @@ STEPS: dict[str, tuple[tuple[Any, ...], str, str]] = {
         "controls among the training subjects",
         "ComBat",
     ),
+    "on all": ((Deconfound(("age",), fit_on="all"),), "estimated on the training subjects.", "equal label"),
+    "fitted": (
+        (Deconfound(("age",)).fit(COHORT.with_y(None)),),
+        "estimated on the training subjects.",
+        "equal label",
+    ),
+    "by default": ((Deconfound(("age",)),), "at equal label", "controls among"),
     "within classes": ((Deconfound(("age",), fit_on="within_classes"),), "at equal label", "controls among"),
     "density": ((ConnectomeGraphs(0.1),), "the strongest 10 % of connections", "all connections"),
     "positive": ((ConnectomeGraphs(sign="positive"),), "positive ones only", "with their sign"),

@@ -182,7 +182,7 @@ def evaluate(
     unseen_sites: opt.Unseen = "grand_mean",
     missing_covariates: opt.Missing = "raise",
     deconfound: opt.Deconfound = None,
-    deconfound_on: opt.DeconfoundOn = "all",
+    deconfound_on: opt.DeconfoundOn = "auto",
     density: opt.Density = None,
     views: Views = None,
     view: View = None,
@@ -398,7 +398,7 @@ def audit(
         bool, typer.Option("--strict", help="Exit with code 1 if a finding is serious.")
     ] = False,
     deconfound: opt.Deconfound = None,
-    deconfound_on: opt.DeconfoundOn = "all",
+    deconfound_on: opt.DeconfoundOn = "auto",
     label: opt.Label = "label",
     atlas: opt.AtlasName = None,
     format: opt.Format = "auto",

@@ -23,11 +23,15 @@ from cignn.cli.app import (
     say_words,
     show_facts,
 )
-from cignn.cli.models import check_kind, check_methods, cohort_model, refuse_for_graphs, suggest_atlas
+from cignn.cli.decisions import Calibrate, Threshold, check_decisions, with_decisions
+from cignn.cli.models import called, check_kind, check_methods, cohort_model, refuse_for_graphs, suggest_atlas
 from cignn.cli.outputs import STEPS, evaluation_of, other_settings
 from cignn.cli.reading import check_data, how_many, read_data
 from cignn.cli.scores import SCORE_NAMES, Target, predicts_scores, refuse_classes, score_methods
-from cignn.cli.settings import FILE, assignments, read_settings, settings_text
+from cignn.cli.settings import FILE, assignments, names_in, read_settings, settings_text
+from cignn.cli.views import View, Views, check_views, fused_methods, with_views
+
+OTHERS: dict[str, Any] = {"views": None, "view": [], "calibrate": None, "threshold": None}  # beside STEPS
 
 
 @command()
@@ -46,8 +50,12 @@ def fit(
     unseen_sites: opt.Unseen = "raise",
     missing_covariates: opt.Missing = "raise",
     deconfound: opt.Deconfound = None,
-    deconfound_on: opt.DeconfoundOn = "all",
+    deconfound_on: opt.DeconfoundOn = "auto",
     density: opt.Density = None,
+    views: Views = None,
+    view: View = None,
+    calibrate: Calibrate = None,
+    threshold: Threshold = None,
     epochs: opt.Epochs = None,
     n_estimators: opt.NEstimators = None,
     settings: opt.Settings = None,
@@ -80,15 +88,18 @@ def fit(
 ) -> None:
     """Train a model on a cohort (or graphs) and save it for use on new subjects.
 
-    With --target a score such as age is predicted instead of classes.
+    With --target a score such as age is predicted instead of classes. --views fuses
+    several connectivities, --calibrate and --threshold put decisions on top.
 
     Example: [bold]cignn fit my_study --out model --hold-out 0.2[/]
     """
     check_methods([method])
     (method,) = score_methods([method], target)
-    refuse_classes(context, target, "positive")
+    refuse_classes(context, target, "positive", "views", "view", "calibrate", "threshold")
     check_data(data, format, label, assignments(load), target)
     check_kind(connectivity, fisher)
+    fused = check_views(views, view, connectivity)
+    cut, _ = check_decisions(calibrate, threshold, None)
     import numpy as np
 
     from cignn import Cohort
@@ -98,7 +109,7 @@ def fit(
     from cignn.evaluation.splits import labels_of
 
     check_model_path(out)
-    evaluated = None if results is None else evaluation_of(results, method)
+    evaluated = None if results is None else evaluation_of(results, f"{method}/stacked" if fused else method)
     given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
     running = {"random_state": seed, "device": device, "verbose": int(not as_json)}
@@ -112,10 +123,24 @@ def fit(
     if isinstance(cohort, Cohort):
         suggest_atlas(cohort.roi_names, as_json)
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        choices = (*steps, deconfound, deconfound_on, combat_on, repeated_scans)
-        model = cohort_model(classifier, cohort, *choices, positive=positive, verbose=int(not as_json))
+        subjects, rest = cohort, (*steps[2:], deconfound, deconfound_on, combat_on, repeated_scans)
+
+        def whole(one: Any, kind: str | None) -> Any:
+            as_z = fisher and kind not in ("tangent", "covariance")
+            return cohort_model(one, subjects, kind, as_z, *rest, positive=positive, verbose=int(not as_json))
+
+        if fused:
+            cohort, added = with_views(cohort, view, label, as_json)
+            made = fused_methods({method: classifier}, names_in(views), added, connectivity, "subject", whole)
+            model = made[f"{method}/stacked"].set_params(random_state=seed)
+        else:
+            model = whole(classifier, connectivity)
     else:
         refuse_for_graphs(context)
+    if calibrate is not None or cut is not None:
+        n_classes = len(set(labels.y.tolist()))
+        model = with_decisions({method: model}, calibrate, cut, counted, n_classes, "subject")[method]
+        model.set_params(random_state=seed)
     train, validation, test = np.arange(len(cohort)), np.arange(0), np.arange(0)
     own_split = labels.parts is not None
     if hold_out and own_split:
@@ -123,7 +148,7 @@ def fit(
     if hold_out or own_split:
         split = Holdout(test_size=hold_out or 0.1).splits(labels, seed)[0]
         train, test = split.development, split.test
-        if own_split and hasattr(classifier, "epochs"):
+        if own_split and model is classifier and hasattr(classifier, "epochs"):
             train, validation = split.train, split.validation
     if not as_json:
         say_words(f"{cohort!r}")
@@ -131,11 +156,10 @@ def fit(
     with working(f"training {method}", not as_json and not hasattr(classifier, "epochs")):
         model.fit(cohort[train], **{"eval_set": cohort[validation]} if len(validation) else {})
     seconds = time.perf_counter() - started
-    fitted = model if model is classifier else model.classifier_
-    resolved = {**fitted.settings_, "best_epoch": getattr(fitted, "best_epoch_", None)}
-    save_or_keep(model, out, {FILE: settings_text(context, **resolved)})
+    fitted = getattr(model, "classifier_", model)
+    save_or_keep(model, out, {FILE: settings_text(context, **_resolved(fitted))})
     if evaluated is not None and results is not None:
-        other = other_settings(read_settings(results), read_settings(out), STEPS)
+        other = other_settings(read_settings(results), read_settings(out), STEPS | OTHERS)
         note = f"The models of the evaluation differed in {other}." if other else ""
         write_model_card(out, evaluated, positive=positive, note=note)
 
@@ -144,7 +168,7 @@ def fit(
     if as_json:
         content = {"model": out, "method": method, "trained_on": len(train), "held_out": len(test)}
         known = {"classes": model.classes_, "positive": counted} if target is None else {"target": target}
-        content |= known | {"scores": scores}
+        content |= known | _learnt(model) | {"scores": scores}
         say_json(content | {"training_seconds": round(seconds, 2), "interrupted": interrupted})
     else:
         if scores:
@@ -152,10 +176,34 @@ def fit(
             named_scores = {SCORE_NAMES.get(name, name): value for name, value in scores.items()}
             show_facts(named_scores, f"{method} on {_counted(cohort, test)} held out{words}")
         say(f"trained on {_counted(cohort, train)} in {seconds:.0f} s; the model: {out}")
-        if hasattr(fitted, "explain"):
+        for name, told in _learnt(model).items():
+            if isinstance(told, dict):
+                told = ", ".join(f"{key} {value:.2f}" for key, value in told.items())
+            say_words(f"{name}: {told if isinstance(told, str) else f'{told:.3f}'}")
+        if hasattr(fitted, "settings_") and hasattr(fitted, "explain"):
             say(f"to look at it: cignn report {out}")
     if interrupted:
-        raise InterruptedWorkError(f"the model of epoch {fitted.best_epoch_} is kept in {out}.")
+        epoch = getattr(fitted, "best_epoch_", None)
+        what = "the model" if epoch is None else f"the model of epoch {epoch}"
+        raise InterruptedWorkError(f"{what} is kept in {out}.")
+
+
+def _resolved(fitted: Any) -> dict[str, Any]:
+    """What became of settings that depend on the data."""
+    if not hasattr(fitted, "settings_"):
+        return _learnt(fitted)
+    return {**fitted.settings_, "best_epoch": getattr(fitted, "best_epoch_", None)}
+
+
+def _learnt(model: Any) -> dict[str, Any]:
+    """Shares of the views of a fusion, and the threshold of decisions; empty for other models."""
+    inner = getattr(model, "estimator_", model)
+    told: dict[str, Any] = {}
+    if hasattr(inner, "shares_"):
+        told["shares"] = {str(name): float(share) for name, share in inner.shares_.items()}
+    if getattr(model, "threshold_", None) is not None:
+        told["threshold"] = float(model.threshold_)
+    return told
 
 
 def _scores(model: Any, held_out: Any, positive: Any) -> dict[str, float]:
@@ -165,8 +213,7 @@ def _scores(model: Any, held_out: Any, positive: Any) -> dict[str, float]:
     if predicts_scores(model):
         return regression_scores(held_out.y, model.predict(held_out))
     chances = model.predict_proba(held_out)
-    predicted = model.classes_[chances.argmax(1)]
-    return dict(classification_scores(held_out.y, predicted, model.classes_, chances, positive))
+    return dict(classification_scores(held_out.y, called(model, chances), model.classes_, chances, positive))
 
 
 def _counted(data: Any, index: Any) -> str:

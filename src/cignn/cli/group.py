@@ -70,7 +70,7 @@ def group(
     unseen_sites: opt.Unseen = "grand_mean",
     missing_covariates: opt.Missing = "raise",
     deconfound: opt.Deconfound = None,
-    deconfound_on: opt.DeconfoundOn = "all",
+    deconfound_on: opt.DeconfoundOn = "auto",
     density: opt.Density = None,
     epochs: opt.Epochs = None,
     n_estimators: opt.NEstimators = None,

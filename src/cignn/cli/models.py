@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,7 @@ def cohort_model(
     cleaned = Deconfound(tuple(names), deconfound_on, control=control, unseen=unseen_sites)
     if names:
         cleaned.check_columns(cohort)
-    elif deconfound_on != "all":
+    elif deconfound_on not in ("auto", "all"):
         raise typer.BadParameter(
             "says on whom --deconfound is fitted; add it.", param_hint="'--deconfound-on'"
         )
@@ -175,7 +176,12 @@ def explained(
     target: Any = None,
     pooled: bool = True,
 ) -> Explanations:
-    """Explain graphs by the classifier itself or by an explainer of that name; target : a class."""
+    """Explain graphs by the classifier itself or by an explainer of that name.
+
+    target : a class, or the one of each graph.
+    """
+    import numpy as np
+
     from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier
     from cignn.explainers import EXPLAINERS, NetworkExplainer, make_explainer
 
@@ -204,9 +210,10 @@ def explained(
         **{k: v for k, v in {"random_state": seed, "verbose": int(not quiet)}.items() if k in known}
     )
     fitted: Any = made.fit(classifier, graphs)
-    if target is None:
+    chooses = "target" in signature(fitted.explain).parameters
+    if target is None or (np.ndim(target) and not chooses):
         return fitted.explain(graphs)
-    if "target" not in signature(fitted.explain).parameters:
+    if not chooses:
         raise typer.BadParameter(
             f"{explainer} explains the predicted class alone; leave it out or use --explainer contributions.",
             param_hint="'--target'",
@@ -286,6 +293,10 @@ def with_names(fitted: Any, data: Cohort | GraphSet, given: bool, quiet: bool) -
     from cignn import Cohort, CohortClassifier
     from cignn.datasets.atlas import unnamed
 
+    if hasattr(fitted, "decide"):  # a decision on the probabilities of another model
+        named = copy(fitted)
+        named.estimator_ = with_names(fitted.estimator_, data, given, quiet)
+        return named
     if not isinstance(fitted, CohortClassifier) or not isinstance(data, Cohort):
         return fitted
     if given and data.atlas is not None and unnamed(fitted.roi_names_):
@@ -312,9 +323,18 @@ def prediction_table(model: Any, data: Cohort | GraphSet, chances: np.ndarray) -
     if data.y is not None and not pd.isna(pd.Series(data.y)).all():
         columns["label"] = data.y
     columns["trained_on"] = model.trained_on(data)
-    columns["predicted"] = np.asarray(model.classes_)[chances.argmax(1)]
+    columns["predicted"] = called(model, chances)
     columns |= {f"p_{name}": chances[:, k] for k, name in enumerate(model.classes_.tolist())}
     return pd.DataFrame(columns)
+
+
+def called(model: Any, chances: np.ndarray) -> np.ndarray:
+    """(n,) the classes that a model calls (n, classes) probabilities, by its threshold where it has one."""
+    import numpy as np
+
+    if hasattr(model, "decide"):
+        return model.decide(chances)
+    return np.asarray(model.classes_)[chances.argmax(1)]
 
 
 def own_scores(table: pd.DataFrame, classes: np.ndarray, positive: Any = None) -> dict[str, float]:
@@ -322,8 +342,6 @@ def own_scores(table: pd.DataFrame, classes: np.ndarray, positive: Any = None) -
 
     Empty where both classes are not there, or nobody knows whom the model was trained on.
     """
-    import numpy as np
-
     from cignn.evaluation import classification_scores
 
     if "label" not in table:
@@ -333,4 +351,5 @@ def own_scores(table: pd.DataFrame, classes: np.ndarray, positive: Any = None) -
         return {}
     chances = usable[[f"p_{name}" for name in classes.tolist()]].to_numpy()
     y = usable["label"].to_numpy().astype(classes.dtype)
-    return classification_scores(y, classes[np.argmax(chances, 1)], classes, chances, positive)
+    predicted = usable["predicted"].to_numpy().astype(classes.dtype)
+    return classification_scores(y, predicted, classes, chances, positive)

@@ -26,7 +26,7 @@ PROTOCOLS = ["holdout", "kfold", "loso"]
 KINDS = ["correlation", "partial", "tangent", "covariance"]
 UNSEEN = ["raise", "pass", "grand_mean"]
 MISSING = ["raise", "mean"]
-FIT_ON = ["all", "controls", "within_classes"]
+FIT_ON = ["auto", "all", "controls", "within_classes"]
 REPEATED = ["raise", "first"]
 NUISANCES = ["age", "sex", "motion", "site"]
 FORMATS = ["auto", "cohort", "tu", "ba2motifs", "spmotif", "abide", "rest-meta-mdd", "srpbs"]
@@ -245,8 +245,8 @@ CombatOn = Annotated[
     typer.Option(
         "--combat-on",
         help="Training subjects on whom ComBat is fitted: all or controls.",
-        callback=_one_of(FIT_ON[:2]),
-        autocompletion=_words(FIT_ON[:2]),
+        callback=_one_of(FIT_ON[1:3]),
+        autocompletion=_words(FIT_ON[1:3]),
         rich_help_panel=MODEL,
         metavar="WHO",
     ),
@@ -306,7 +306,8 @@ DeconfoundOn = Annotated[
     str,
     typer.Option(
         "--deconfound-on",
-        help="Training subjects on whom these effects are estimated: all, controls or within_classes.",
+        help="Training subjects on whom these effects are estimated: all, controls or within_classes; "
+        "auto: within classes, or all where a score is predicted.",
         callback=_one_of(FIT_ON),
         autocompletion=_words(FIT_ON),
         rich_help_panel=MODEL,

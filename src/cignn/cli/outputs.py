@@ -29,7 +29,7 @@ STEPS: dict[str, Any] = {  # options of `cignn evaluate` with what they are wher
     "missing_covariates": "raise",
     "density": None,
     "deconfound": None,
-    "deconfound_on": "all",
+    "deconfound_on": "all",  # of older files; newer ones say it
     "combat_on": "all",
     "repeated_scans": "raise",
 }

@@ -237,17 +237,19 @@ def _check_options(
             raise typer.BadParameter(f"{name} must be {what}, got {shown(value)}.", param_hint="'--load'")
 
 
-def as_graphs(model: Any, data: Cohort | GraphSet) -> tuple[Any, GraphSet]:
+def as_graphs(model: Any, data: Any) -> tuple[Any, GraphSet]:
     """Return the classifier of a model and the data as it sees them."""
     from cignn import Cohort, CohortClassifier
+    from cignn.estimators import GraphEstimator
 
-    if isinstance(model, CohortClassifier):
-        if not isinstance(data, Cohort):
-            raise ValueError("the model was trained on a cohort, the data are graphs; give subjects.")
-        return model.classifier_, model.to_graphs(data)
-    if isinstance(data, Cohort):
+    of_graphs = isinstance(getattr(model, "estimator_", model), GraphEstimator)
+    if of_graphs and isinstance(data, Cohort):
         raise ValueError("the model was trained on graphs, the data are a cohort; give graphs.")
-    return model, data
+    if not of_graphs and not isinstance(data, Cohort):
+        raise ValueError("the model was trained on a cohort, the data are graphs; give subjects.")
+    if isinstance(model, CohortClassifier):
+        return model.classifier_, model.to_graphs(data)
+    return model, data  # a model made of others reads the subjects itself
 
 
 def how_many(subjects: Iterable[str]) -> str:

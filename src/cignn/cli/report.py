@@ -134,6 +134,11 @@ def report(
     results, model = (run, model) if is_results else (results, run)
     settings = read_settings(run)
     fitted = None if model is None else load_model(model)
+    if fitted is not None and not hasattr(getattr(fitted, "classifier_", fitted), "settings_"):
+        raise ValueError(
+            f"a report shows one classifier of graphs, and {model} is made of others "
+            f"({type(fitted).__name__}); see cignn explain {model} and cignn validate {model}."
+        )
     if settings.get("target") is not None:
         shown = with_names if atlas is not None else None
         report_of_scores(context, run, data, out, fitted, results, title, shown, as_json)

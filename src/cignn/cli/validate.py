@@ -16,6 +16,7 @@ from cignn.cli.nuisances import joined, show_nuisances
 from cignn.cli.reading import check_folder, check_model, format_of, how_many
 from cignn.cli.scores import predicts_scores
 from cignn.cli.settings import FILE, write_settings
+from cignn.cli.views import NewView, with_new_views
 
 if TYPE_CHECKING:
     from cignn.evaluation import Validation
@@ -44,6 +45,7 @@ def validate(
         ),
     ] = False,
     positive: opt.Positive = None,
+    view: NewView = None,
     seed: opt.Seed = 0,
     label: opt.Label = "label",
     atlas: opt.AtlasName = None,
@@ -63,12 +65,13 @@ def validate(
     check_model(model)
     format_of(new, format)
     from cignn import Cohort, CohortClassifier, load_model
+    from cignn.estimators import GraphEstimator
     from cignn.evaluation import validate as score
 
     if out is not None:
         check_folder(out)
     fitted = load_model(model)
-    if not isinstance(fitted, CohortClassifier):
+    if isinstance(getattr(fitted, "estimator_", fitted), GraphEstimator):
         raise ValueError(f"{model} is a model of graphs; a validation needs one that was fitted on a cohort.")
     if predicts_scores(fitted):
         raise ValueError(f"{model} predicts a score, a validation is for classes; see cignn predict.")
@@ -76,6 +79,7 @@ def validate(
     cohort = read_new(new, model, format, label, atlas, load, as_json)
     if not isinstance(cohort, Cohort):
         raise ValueError(f"{new} holds graphs without subjects; a validation needs a cohort.")
+    cohort = with_new_views(fitted, cohort, view, label, as_json)
     fitted = with_names(fitted, cohort, atlas is not None, quiet=True)
     with working("validating", not as_json):
         found = score(fitted, cohort, recentre=recentre, positive=counted, random_state=seed)
@@ -85,7 +89,9 @@ def validate(
     if as_json:
         say_json(as_content(found) | {"out": out})
         return
-    show_validation(found, counted)
+    show_validation(
+        found, counted, several=not isinstance(getattr(fitted, "estimator_", fitted), CohortClassifier)
+    )
     if out is not None:
         say(f"predictions, scores and drift: {out}")
 
@@ -125,8 +131,8 @@ def drift_summary(found: Validation) -> dict[str, Any] | None:
     return facts | {"median_spread": float(found.drift["spread"].median())}
 
 
-def show_validation(found: Validation, positive: Any) -> None:
-    """Show a validation on the screen."""
+def show_validation(found: Validation, positive: Any, several: bool = False) -> None:
+    """Show a validation on the screen; several : the model reads several views, or a table."""
     if found.left_out:
         complain("note", f"{found.left_out} scans are left out: the model was trained on them.")
     words = ", recentred (transductive)" if found.recentred else ""
@@ -140,7 +146,9 @@ def show_validation(found: Validation, positive: Any) -> None:
     )
     show_table(found.reliability, "probability and frequency", digits=2)
     drift = drift_summary(found)
-    if drift is None:
+    if several:
+        complain("note", "drift is not measured: the model does not read connections of one kind.")
+    elif drift is None:
         complain(
             "note",
             "drift is unknown: the model does not know its training connections; fit and save it again with "

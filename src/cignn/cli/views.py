@@ -30,6 +30,15 @@ Views = Annotated[
         metavar="KINDS",
     ),
 ]
+NewView = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--view",
+        help="Data of these subjects for a view of the model: a cohort or a table (.csv, .tsv). Repeatable.",
+        rich_help_panel=opt.DATA,
+        metavar="NAME=PATH",
+    ),
+]
 View = Annotated[
     list[str] | None,
     typer.Option(
@@ -94,6 +103,33 @@ def with_views(cohort: Cohort, added: list[str] | None, label: str, quiet: bool)
                         param_hint="'--view'",
                     )
     return (MultiViewCohort(cohort, found) if found else cohort), what
+
+
+def views_of(fitted: Any) -> list[str]:
+    """Names of the views whose data a fitted model asks for with the subjects."""
+    return list(getattr(getattr(fitted, "estimator_", fitted), "read_", []))
+
+
+def with_new_views(fitted: Any, data: Any, added: list[str] | None, label: str, quiet: bool) -> Any:
+    """Return subjects with the views that a model asks for; refuse others, and to do without."""
+    wanted, given = views_of(fitted), [_named(one)[0] for one in added or []]
+    for name in given:
+        if name not in wanted:
+            raise typer.BadParameter(
+                f"the model asks for no view '{name}'" + (f"; {meant(name, wanted)}" if wanted else "."),
+                param_hint="'--view'",
+            )
+    for name in wanted:
+        if name not in given:
+            raise typer.BadParameter(
+                f"the model reads the view '{name}'; give that of these subjects: --view {name}=PATH.",
+                param_hint="'--view'",
+            )
+    cohort, what = with_views(data, added, label, quiet) if given else (data, {})
+    columns = next((name for name, one in what.items() if isinstance(one, list)), None)
+    if columns is not None:
+        raise typer.BadParameter(f"there is no file for the view '{columns}'.", param_hint="'--view'")
+    return cohort
 
 
 def read_view_table(path: Path) -> pd.DataFrame:

@@ -204,6 +204,11 @@ class CovariateColumn(NamedTuple):
         coded = column.dropna().to_numpy()[:, None] == np.array(levels[1:], object)
         return cls(name, levels, coded.mean(0) if len(coded) else np.zeros(0), 1.0)
 
+    @property
+    def width(self) -> int:
+        """Number of columns it is coded as: k, or 0 for what did not vary in training."""
+        return len(self.mean) if self.levels is not None or self.std else 0
+
     def coded(self, column: pd.Series, subjects: np.ndarray) -> np.ndarray:
         """(n, k) centred numbers, 0 where missing; k is 0 for a covariate that did not vary in training."""
         absent = column.isna().to_numpy()

@@ -24,8 +24,9 @@ from cignn.connectome.covariates import (
     known_covariates,
 )
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.scores import is_score
 
-FIT_ON = ("all", "controls", "within_classes")
+FIT_ON = ("auto", "all", "controls", "within_classes")
 NUISANCES = ("motion", "age", "sex", "site")
 _RANK = 1e-9  # singular values of the design below this share of the largest count as 0
 
@@ -44,13 +45,14 @@ class Deconfound(CohortTransformer):
     Each connection is regressed on the covariates by least squares. What they explain is taken out and the
     mean stays, so the result still is connectivity. Numbers enter with their squares, words and sites as
     categories. Everything is estimated in `fit`, so that it belongs inside the cross-validation; the result
-    for a subject of a known site does not depend on the other subjects, nor on labels.
+    for a subject of a known site depends neither on the other subjects nor on its own label.
 
-    Where classes differ in a covariate (patients often move more), part of what the classes differ in is
-    mistaken for its effect and taken out too: at equal label, predictions then follow the covariate the other
-    way round. ``fit_on="within_classes"`` estimates the effects at equal label, as far as the differences of
-    the classes are more than sampling error, and leaves least of the covariate in predictions
-    (`nuisance_test`). ``fit_on="controls"`` reads controls alone, who may not cover the range of patients.
+    Where classes differ in a covariate (patients often move more), least squares on all subjects mistakes
+    part of what the classes differ in for its effect and takes it out too: at equal label, predictions then
+    follow the covariate the other way round. ``fit_on="within_classes"``, the default where there are
+    classes, estimates the effects at equal label, as far as the differences of the classes are more than
+    sampling error, and leaves least of the covariate in predictions (`nuisance_test`).
+    ``fit_on="controls"`` reads controls alone, who may not cover the range of patients.
 
     Parameters
     ----------
@@ -58,9 +60,10 @@ class Deconfound(CohortTransformer):
         Columns of ``cohort.covariates``. "motion" is the mean framewise displacement, ``mean_fd``, and "site"
         stands for ``cohort.sites``. Missing values count as the training mean; a number beyond the range of
         the training cohort counts as the end of the range, because squares do not extrapolate.
-    fit_on : {"all", "controls", "within_classes"}, default="all"
+    fit_on : {"auto", "all", "controls", "within_classes"}, default="auto"
         Training subjects on whom the effects are estimated: all, controls, or all within their classes.
-        Labels are read in `fit` only.
+        "auto" stands for "within_classes" where `fit` gets labels of two classes or more, and for "all"
+        without labels and where the labels are a score. Labels are read in `fit` only.
     control : object, default=None
         Label of the controls. None stands for the class with a name such as "TD", "HC" or
         "control", else for 0, else for the first class in sorted order.
@@ -72,6 +75,8 @@ class Deconfound(CohortTransformer):
 
     Attributes
     ----------
+    fit_on_ : {"all", "controls", "within_classes"}
+        Where the effects were estimated: what "auto" stood for, else ``fit_on``.
     columns_ : list of CovariateColumn
         How each covariate is coded.
     effects_ : ndarray of shape (k, p)
@@ -94,17 +99,19 @@ class Deconfound(CohortTransformer):
     >>> cohort = make_cohort(40, 10, n_edges=3, random_state=0)
     >>> connectivity = Connectivity(fisher=True).fit_transform(cohort)
     >>> step = Deconfound(("age", "motion")).fit(connectivity[:30])
+    >>> step.fit_on_
+    'within_classes'
     >>> step.transform(connectivity[30:]).matrices.shape
     (10, 10, 10)
-    >>> clean = step.transform(connectivity[:30]).matrices[:, 0, 1]
-    >>> abs(np.corrcoef(clean, cohort.covariates["age"][:30])[0, 1]) < 1e-5
+    >>> plain = Deconfound(("age", "motion"), fit_on="all").fit_transform(connectivity)
+    >>> abs(np.corrcoef(plain.matrices[:, 0, 1], cohort.covariates["age"])[0, 1]) < 1e-5
     np.True_
     """
 
     def __init__(
         self,
         covariates: Sequence[str] = ("age", "sex", "motion", "site"),
-        fit_on: str = "all",
+        fit_on: str = "auto",
         *,
         control: object = None,
         unseen: str = "raise",
@@ -122,7 +129,7 @@ class Deconfound(CohortTransformer):
         X : Cohort
             Training subjects with matrices and the covariates.
         y : array-like of shape (n,), default=None
-            Labels, not used with ``fit_on="all"``. By default those of the cohort.
+            Labels, not used with ``fit_on="all"``. By default those of the cohort, if it has any.
 
         Returns
         -------
@@ -130,8 +137,9 @@ class Deconfound(CohortTransformer):
             The fitted transformer.
         """
         self._check(X)
-        labels = self._labels(X, y) if self.fit_on == "within_classes" else None
-        if self.fit_on == "controls":
+        self.fit_on_ = self._resolved(X, y)
+        labels = self._labels(X, y) if self.fit_on_ == "within_classes" else None
+        if self.fit_on_ == "controls":
             X = X[controls_among(X, y, self.control, "Deconfound")]
         self.n_rois_ = X.n_rois
         self.columns_, self.squares_ = [], []
@@ -144,9 +152,10 @@ class Deconfound(CohortTransformer):
         design = self._design(X)
         inverse, rank = _pseudo_inverse(design)
         if rank and rank >= len(X) - 1:
+            whom = "controls" if self.fit_on_ == "controls" else "subjects"
             raise DataError(
-                f"{len(X)} {'controls' if self.fit_on == 'controls' else 'subjects'} are too few to estimate "
-                f"the effects of {', '.join(self.covariates)} ({rank} columns)",
+                f"{len(X)} {whom} are too few to estimate the effects of "
+                f"{', '.join(self.covariates)} ({rank} columns)",
                 values=(len(X),),
                 options=[Option("covariates", advice="leave some out of {}", step="Deconfound")],
                 remedy="fit on more subjects",
@@ -218,12 +227,20 @@ class Deconfound(CohortTransformer):
         check_cohort_input(X, "Deconfound", matrices=True)
         self.check_columns(X)
 
+    def _resolved(self, X: Cohort, y: npt.ArrayLike | None) -> str:
+        """What "auto" stands for with these labels."""
+        if self.fit_on != "auto":
+            return self.fit_on
+        labels = pd.Series(dtype=object) if X.y is None and y is None else self._labels(X, y)
+        classes = labels.nunique() > 1 and not is_score(labels)
+        return "within_classes" if classes else "all"
+
     def _labels(self, X: Cohort, y: npt.ArrayLike | None) -> pd.Series:
         """(n,) labels of the training subjects."""
         y = X.y if y is None else y
         if y is None:
             raise ValueError(f'fit_on="{self.fit_on}" needs labels in fit; pass y or give the cohort some.')
-        return pd.Series(np.asarray(y)).reset_index(drop=True)
+        return pd.Series(np.ravel(y))
 
     def _unseen_sites(self, X: Cohort) -> pd.Series:
         """(n,) the site where it was not in training, else missing."""
@@ -299,7 +316,8 @@ class Deconfound(CohortTransformer):
         Within classes, what the classes differ in by sampling error is not taken out and returns as an error
         of the effects, which a classifier finds in the same subjects. Plain effects take all differences of
         the classes for those of the covariates. The two errors cancel with c the James–Stein factor of the
-        differences between classes, 1 − 1 / mean F.
+        differences between classes, 1 − E(F) / mean F with E(F) what chance makes of F. Plain effects stay
+        where the covariates tell the classes (F is 0), or too few subjects are left to estimate F.
         """
         codes, classes = pd.factorize(labels, use_na_sentinel=False)
         member = np.eye(len(classes))[codes]
@@ -312,10 +330,10 @@ class Deconfound(CohortTransformer):
         left = self._squares(X, np.hstack([member, within]), np.vstack([levels, effects]))
         free = len(X) - rank - len(classes)
         varies = left > len(X) * (1e-7 * _largest(X)) ** 2
-        if len(classes) < 2 or free < 1 or not varies.any():
+        if len(classes) < 2 or free < 3 or not varies.any():
             return self.effects_
         ratios = (plain - left)[varies] / (len(classes) - 1) / (left[varies] / free)
-        factor = max(0.0, 1 - 1 / max(float(ratios.mean()), 1e-12))
+        factor = max(0.0, 1 - free / (free - 2) / max(float(ratios.mean()), 1e-12))
         return (1 - factor) * self.effects_ + factor * effects
 
     def _shift(self, X: Cohort, design: np.ndarray) -> np.ndarray:

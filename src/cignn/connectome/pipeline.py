@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import covariance
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
@@ -15,7 +16,7 @@ from cignn.connectome.combat import ComBat
 from cignn.connectome.connectivity import _NILEARN, Connectivity
 from cignn.connectome.connectome_graphs import ConnectomeGraphs, TrainingConnections
 from cignn.connectome.covariates import CovariateColumn
-from cignn.connectome.deconfound import Deconfound, Square
+from cignn.connectome.deconfound import FIT_ON, Deconfound, Square
 from cignn.datasets.atlas import Atlas
 
 
@@ -46,7 +47,8 @@ def make_connectome_pipeline(
         Whether to remove site effects with ComBat. True stands for ``ComBat()``.
     deconfound : bool, sequence of str or Deconfound, default=None
         Covariates to regress out of every connection, for instance ``("age", "sex", "motion")``, or the step
-        itself. True stands for ``Deconfound()``; None regresses nothing out.
+        itself. True stands for ``Deconfound()``; None regresses nothing out. The effects are estimated at
+        equal label, and on all training subjects where a score is predicted (``Deconfound(fit_on="auto")``).
     density : float, default=None
         Share of the strongest connections of each subject that become edges, in (0, 1]. None keeps all.
     graphs : ConnectomeGraphs, default=None
@@ -83,6 +85,9 @@ def make_connectome_pipeline(
         deconfound = Deconfound() if deconfound else None
     if deconfound is not None:
         step = deconfound if isinstance(deconfound, Deconfound) else Deconfound(deconfound)
+        scores = classifier is not None and is_regressor(classifier)
+        if scores and step.fit_on == "auto":  # whole scores of few values look like classes
+            step = clone(step).set_params(fit_on="all")
         steps.append(("deconfound", step))
         if combat and "site" in step.covariates:
             warnings.warn(
@@ -168,12 +173,13 @@ def state_of(step: Any) -> StepState:
         params["control"] = None if step.control is None else _plain([step.control])[0]
         facts["sites"] = step.sites_.tolist()
         facts["sites_dtype"] = step.sites_.dtype.str
-        facts["columns"] = _plain_columns(step.columns_)
+        facts["columns"] = plain_columns(step.columns_)
         arrays = {key: getattr(step, key) for key in _COMBAT}
     elif isinstance(step, Deconfound):
         params["covariates"] = list(step.covariates)
         params["control"] = None if step.control is None else _plain([step.control])[0]
-        facts["columns"] = _plain_columns(step.columns_)
+        facts["fit_on"] = step.fit_on_
+        facts["columns"] = plain_columns(step.columns_)
         facts["squares"] = [None if square is None else list(square) for square in step.squares_]
         arrays = {key: getattr(step, key) for key in _DECONFOUND}
     elif step.connections_ is not None:
@@ -192,6 +198,8 @@ def step_from(state: StepState, n_rois: int) -> Any:
     _check_arrays(state, n_rois)
     if state.step == "Connectivity":
         params["covariance_estimator"] = _covariance(params["covariance_estimator"])
+    elif state.step == "Deconfound":
+        params.setdefault("fit_on", "all")  # the default of models that do not say
     step = STEPS[state.step](**params)
     step.n_rois_ = n_rois
     if isinstance(step, Connectivity):
@@ -202,11 +210,14 @@ def step_from(state: StepState, n_rois: int) -> Any:
             raise ValueError(f"{len(step.roi_names_)} names for {n_rois} regions")
     elif isinstance(step, ComBat):
         step.sites_ = np.array(facts["sites"], dtype=facts["sites_dtype"])
-        step.columns_ = _columns(facts["columns"])
+        step.columns_ = read_columns(facts["columns"])
         for key in _COMBAT:
             setattr(step, key, arrays[key])
     elif isinstance(step, Deconfound):
-        step.columns_ = _columns(facts["columns"])
+        step.fit_on_ = facts.get("fit_on", step.fit_on)  # older models say it in their parameters alone
+        if step.fit_on_ not in FIT_ON[1:]:
+            raise ValueError(f"Deconfound was fitted on {step.fit_on_!r}, not one of {', '.join(FIT_ON[1:])}")
+        step.columns_ = read_columns(facts["columns"])
         step.squares_ = [
             None if square is None else Square(*map(float, square)) for square in facts["squares"]
         ]
@@ -230,7 +241,7 @@ def _check_arrays(state: StepState, n_rois: int) -> None:
         columns = state.facts["columns"]  # a number that never varied has no effect
         if [column["name"] for column in columns] != list(dict.fromkeys(state.params["covariates"])):
             raise ValueError("its columns are not those of its covariates")
-        effects = sum(len(c["mean"]) for c in columns if c["levels"] is not None or c["std"])
+        effects = sum(column.width for column in read_columns(columns))
         wanted = {"scale_": (pairs,)}
         if state.step == "ComBat":
             sites = len(state.facts["sites"])
@@ -284,7 +295,7 @@ def _covariance(saved: dict[str, Any] | None) -> Any:
     return getattr(covariance, saved["name"])(**saved["params"])
 
 
-def _plain_columns(columns: list[CovariateColumn]) -> list[dict[str, Any]]:
+def plain_columns(columns: list[CovariateColumn]) -> list[dict[str, Any]]:
     """Return coded covariates as plain data."""
     levels = [None if c.levels is None else _plain(c.levels) for c in columns]
     return [
@@ -293,8 +304,8 @@ def _plain_columns(columns: list[CovariateColumn]) -> list[dict[str, Any]]:
     ]
 
 
-def _columns(plain: list[dict[str, Any]]) -> list[CovariateColumn]:
-    """Return the coded covariates that `_plain_columns` took apart."""
+def read_columns(plain: list[dict[str, Any]]) -> list[CovariateColumn]:
+    """Return the coded covariates that `plain_columns` took apart."""
     return [CovariateColumn(c["name"], c["levels"], np.array(c["mean"]), float(c["std"])) for c in plain]
 
 

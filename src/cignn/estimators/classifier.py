@@ -170,7 +170,7 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
         config = super()._config()
         if isinstance(self.class_weight, dict):  # JSON would make strings of the labels
             config["params"]["class_weight"] = list(self.class_weight.items())
-        return config | {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.str}
+        return config | classes_config(self.classes_)
 
     @classmethod
     def _read_params(cls, params: dict[str, Any]) -> None:
@@ -180,8 +180,13 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
     @classmethod
     def _from_config(cls, config: dict[str, Any]) -> Self:
         estimator = super()._from_config(config)
-        estimator.classes_ = _classes(config["classes"], config["classes_dtype"])
+        estimator.classes_ = read_classes(config)
         return estimator
+
+
+def classes_config(classes: np.ndarray) -> dict[str, Any]:
+    """What a config says of the classes; `read_classes` reads it."""
+    return {"classes": classes.tolist(), "classes_dtype": classes.dtype.str}
 
 
 def checked_probabilities(values: np.ndarray) -> np.ndarray:
@@ -195,8 +200,9 @@ def checked_probabilities(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _classes(labels: Any, dtype: Any) -> np.ndarray:
-    """(classes,) the labels that a saved model lists, in order."""
+def read_classes(config: dict[str, Any]) -> np.ndarray:
+    """(classes,) the labels that the config of a saved model lists, in order."""
+    labels, dtype = config["classes"], config["classes_dtype"]
     kind = np.dtype(dtype)
     if kind.kind not in "iufbUSO" or kind.itemsize > LARGEST_LABEL or not isinstance(labels, list):
         raise ValueError(f"classes of type {dtype} are no labels")

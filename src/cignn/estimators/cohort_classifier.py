@@ -26,6 +26,7 @@ from cignn.estimators.persistence import (
     PREPARATION,
     REFERENCE,
     ModelError,
+    Packed,
     Saved,
     first_line,
     json_bytes,
@@ -298,6 +299,9 @@ class CohortClassifier(Pipeline):
         notes : mapping of str to str, default=None
             Text files to save with the model, by name: ``{"settings.toml": text}``.
         """
+        write_folder(path, *self._packed(), notes)
+
+    def _packed(self) -> Packed:
         classifier = self.classifier_
         if not isinstance(classifier, GraphEstimator):
             raise TypeError(
@@ -307,17 +311,18 @@ class CohortClassifier(Pipeline):
         steps, arrays = saved_steps(
             step for _, step in self.steps[:-1] if step is not None and step != "passthrough"
         )
+        packed = classifier._packed()
         if not steps:
-            classifier.save(path, notes)
-            return
+            return packed
         content = {"steps": steps, "subjects": self.subjects_}
-        files = classifier._files() | {PREPARATION: json_bytes(content), REFERENCE: save(arrays)}
-        write_folder(path, classifier._config(), files, notes)
+        return Packed(
+            packed.config, packed.files | {PREPARATION: json_bytes(content), REFERENCE: save(arrays)}
+        )
 
     @classmethod
     def _from_saved(cls, saved: Saved, classifier: GraphEstimator) -> Self:
         """Put a model together from the folder of its classifier."""
-        file = saved.path / PREPARATION
+        file = saved.place(PREPARATION)
         content = parsed(saved.content(PREPARATION), file)
         arrays = {name: value.numpy() for name, value in read_weights(saved, REFERENCE).items()}
         try:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from safetensors.numpy import save
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import Tags
@@ -13,10 +14,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from cignn._checks import choice, number, shown
 from cignn._random import as_random_state
-from cignn.estimators.classifier import class_codes
+from cignn.estimators.classifier import class_codes, classes_config, read_classes
 from cignn.estimators.fusion import LEAST, Weights, centred_logits, inner_folds, stacked_weights
+from cignn.estimators.model_parts import TOLD, Reader, SavedModel, checked_parts, numbers, packed, whole
+from cignn.estimators.persistence import WEIGHTS, Packed, Saved, read_weights
 
 CALIBRATIONS = ("sigmoid", "isotonic")
+SAVED = ("calibrate", "threshold", "positive", "n_splits", "by")  # parameters that belong to the model
+
+
+class Steps(NamedTuple):
+    """An increasing function of probabilities: its value at (m,) probabilities, a line between them."""
+
+    at: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, chances: np.ndarray) -> np.ndarray:
+        """(n,) values at (n,) probabilities; beyond the ends those of the ends."""
+        return np.interp(chances, self.at, self.values)
 
 
 class Counts(NamedTuple):
@@ -45,7 +60,7 @@ CRITERIA: dict[str, Callable[[Counts], np.ndarray]] = {
 REACHED = ("sensitivity", "specificity")  # "sensitivity@0.8": at least this much of it
 
 
-class DecisionClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class DecisionClassifier(SavedModel, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier with calibrated probabilities and a chosen threshold.
 
     Probabilities of training subjects by models that had not seen them, from ``n_splits`` inner folds, tell
@@ -147,7 +162,7 @@ class DecisionClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if self.threshold is not None and self.positive_ is None:
             raise ValueError(f"threshold is for two classes, there are {len(self.classes_)}; leave it out.")
         self.estimator_ = clone(self.estimator).fit(X, labels)
-        self.calibration_: Weights | list[IsotonicRegression] | None = None
+        self.calibration_: Weights | list[Steps] | None = None
         self.threshold_: float | None = None
         if self.calibrate is None and not isinstance(self.threshold, str):
             self.threshold_ = self.threshold
@@ -192,7 +207,7 @@ class DecisionClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return chances
         if isinstance(self.calibration_, Weights):
             return self.calibration_.probabilities(centred_logits(chances)[None])
-        steps = [one.predict(chances[:, k]) for k, one in enumerate(self.calibration_)]
+        steps = [one(chances[:, k]) for k, one in enumerate(self.calibration_)]
         values = np.stack(steps, axis=1)
         if values.shape[1] == 2:  # both are steps of the same probability: the positive one decides
             return np.stack([1 - values[:, 1], values[:, 1]], axis=1)
@@ -228,11 +243,26 @@ class DecisionClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n,)
             Labels.
         """
-        chances = self.predict_proba(X)
+        return self.decide(self.predict_proba(X))
+
+    def decide(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return the classes that calibrated probabilities stand for: the positive one from the threshold on.
+
+        Parameters
+        ----------
+        probabilities : ndarray of shape (n, classes)
+            What `predict_proba` returns.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels.
+        """
+        check_is_fitted(self, "estimator_")
         if self.threshold_ is None:
-            return self.classes_[chances.argmax(1)]
+            return self.classes_[probabilities.argmax(1)]
         k = self.classes_.tolist().index(self.positive_)
-        return self.classes_[np.where(chances[:, k] >= self.threshold_, k, 1 - k)]
+        return self.classes_[np.where(probabilities[:, k] >= self.threshold_, k, 1 - k)]
 
     def explain(self, X: Any, target: Any = None) -> Any:
         """Explain the classifier's decisions; contributions are to its log-odds before calibration.
@@ -251,6 +281,78 @@ class DecisionClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "estimator_")
         return self.estimator_.explain(X, self.predict(X) if target is None else target)
+
+    # -------------------------------------------------------------------- saving
+
+    @property
+    def interrupted_(self) -> bool:
+        """Whether Ctrl-C cut the training of the classifier short."""
+        return bool(getattr(self.estimator_, "interrupted_", False))
+
+    def trained_on(self, X: Any) -> np.ndarray:
+        """Return what the model was trained on.
+
+        Parameters
+        ----------
+        X : Cohort or GraphSet
+            Of the same kind as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            True for scans or graphs it was trained on, known by their data alone.
+        """
+        check_is_fitted(self, "estimator_")
+        return whole(self.estimator_).trained_on(X)
+
+    def _packed(self) -> Packed:
+        check_is_fitted(self, "estimator_", msg="this %(name)s is not fitted yet; call fit first.")
+        part = packed(self.estimator_, "its classifier")
+        params = {name: getattr(self, name) for name in SAVED}
+        config: dict[str, Any] = {
+            "estimator": type(self).__name__,
+            "params": params,
+            "settings": params | {"threshold": self.threshold_},
+            "threshold": self.threshold_,
+            "positive": self.positive_,
+            "part_titles": ["Of the classifier"],
+        }
+        files = {}
+        if isinstance(self.calibration_, Weights):
+            weights, intercept = self.calibration_.views.tolist(), self.calibration_.intercept.tolist()
+            config["sigmoid"] = {"weight": weights, "intercept": intercept}
+        elif self.calibration_ is not None:
+            arrays: dict[str, np.ndarray] = {}
+            for k, one in enumerate(self.calibration_):
+                arrays |= {f"{name}.{k}": np.ascontiguousarray(own) for name, own in one._asdict().items()}
+            files[WEIGHTS] = save(arrays)
+        same = ("n_nodes", "node_names", *TOLD)
+        config |= {name: part.config[name] for name in same if name in part.config}
+        return Packed(config | classes_config(self.classes_), files).with_parts([part])
+
+    @classmethod
+    def _from_saved(cls, saved: Saved, read: Reader) -> Self:
+        config, classes = saved.config, read_classes(saved.config)
+        (estimator,) = checked_parts(saved, read, classes, 1)
+        model = cls(estimator, **{name: config["params"][name] for name in SAVED})
+        choice("calibrate", model.calibrate, (None, *CALIBRATIONS))
+        check_threshold(model.threshold)
+        model.classes_, model.estimator_ = classes, estimator
+        model.positive_, model.threshold_ = config["positive"], config["threshold"]
+        if model.positive_ != model._positive():
+            raise ValueError(f"its positive class is {shown(model.positive_)}")
+        if (model.threshold_ is None) != (model.threshold is None):
+            raise ValueError("it has no threshold, or one that nobody asked for")
+        if model.threshold_ is not None:
+            number("threshold", model.threshold_, 0, 1, include_low=True, include_high=True)
+        model.calibration_ = None
+        if model.calibrate == "sigmoid":
+            weight = numbers(config["sigmoid"]["weight"], 1, "weights")
+            intercept = numbers(config["sigmoid"]["intercept"], len(classes), "intercepts")
+            model.calibration_ = Weights(weight, intercept, np.ones(1))
+        elif model.calibrate == "isotonic":
+            model.calibration_ = _read_steps(saved, len(classes))
+        return model
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -305,5 +407,20 @@ def best_threshold(chances: np.ndarray, positive: np.ndarray, wanted: str) -> fl
     return float(candidates[specificity >= float(share)].min(initial=1.0))
 
 
-def _isotonic(chances: np.ndarray, came: np.ndarray) -> IsotonicRegression:
-    return IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(chances, came.astype(float))
+def _isotonic(chances: np.ndarray, came: np.ndarray) -> Steps:
+    found = IsotonicRegression(y_min=0.0, y_max=1.0).fit(chances, came.astype(float))
+    return Steps(*(np.asarray(one, np.float64) for one in (found.X_thresholds_, found.y_thresholds_)))
+
+
+def _read_steps(saved: Saved, n_classes: int) -> list[Steps]:
+    """Return the calibration of each class; refuse functions that are not increasing."""
+    arrays = {name: one.numpy() for name, one in read_weights(saved).items()}
+    if set(arrays) != {f"{name}.{k}" for k in range(n_classes) for name in Steps._fields}:
+        raise ValueError(f"it has no calibration of {n_classes} classes")
+    steps = [Steps(arrays[f"at.{k}"], arrays[f"values.{k}"]) for k in range(n_classes)]
+    for one in steps:
+        if one.at.ndim != 1 or not len(one.at) or one.at.shape != one.values.shape:
+            raise ValueError("its calibration has no value for each probability")
+        if (np.diff(one.at) < 0).any() or (np.diff(one.values) < 0).any():
+            raise ValueError("its calibration does not increase")
+    return steps

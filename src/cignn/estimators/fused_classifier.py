@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,51 +20,22 @@ from cignn.connectome.connectivity import KINDS
 from cignn.connectome.covariates import check_cohort_input
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.multi_view import MultiViewCohort
-from cignn.estimators.classifier import class_codes
+from cignn.estimators.classifier import class_codes, classes_config, read_classes
 from cignn.estimators.cohort_classifier import CohortClassifier
 from cignn.estimators.explaining import target_codes
-from cignn.estimators.fusion import centred_logits, equal_weights, inner_folds, stacked_weights
+from cignn.estimators.fused_explanations import FusedExplanations, against_rest, times
+from cignn.estimators.fusion import Weights, centred_logits, equal_weights, inner_folds, stacked_weights
+from cignn.estimators.model_parts import TOLD, Reader, SavedModel, checked_parts, numbers, packed, whole
+from cignn.estimators.persistence import Packed, Saved
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.table_classifier import TableClassifier
 from cignn.explanations import Explanations
 
 FUSIONS = ("stacking", "mean")
+SAVED = ("fusion", "n_splits", "by", "l2")  # parameters that belong to the model
 
 
-@dataclass(frozen=True)
-class FusedExplanations:
-    """What every view, and every connection or column in it, did to a fused decision.
-
-    Parameters
-    ----------
-    views : dict of str to Explanations or DataFrame
-        Explanations of each view that explains itself, times its weight in the fusion: contributions of
-        connections, or of the columns of a table.
-    by_view : DataFrame of shape (n, views)
-        What each view added to the log-odds of the class explained.
-    base : ndarray of shape (n,)
-        What the fusion itself added. With two classes, the base and the row of ``by_view`` add up to the
-        log-odds of the fusion.
-    explained : ndarray of shape (n,)
-        The class explained, the same for all views.
-
-    Examples
-    --------
-    >>> from cignn.datasets import make_cohort
-    >>> from cignn.estimators import FusedClassifier
-    >>> cohort = make_cohort(30, n_rois=6, n_edges=2, lengths=(30, 40), random_state=0)
-    >>> model = FusedClassifier.make(["correlation", "partial"], fusion="mean").fit(cohort)
-    >>> model.explain(cohort[:2]).by_view.columns.tolist()
-    ['correlation', 'partial']
-    """
-
-    views: dict[str, Explanations | pd.DataFrame]
-    by_view: pd.DataFrame
-    base: np.ndarray
-    explained: np.ndarray
-
-
-class FusedClassifier(ClassifierMixin, _BaseComposition):
+class FusedClassifier(SavedModel, ClassifierMixin, _BaseComposition):
     """Late fusion: a model for every view of the subjects, and weights for what they say.
 
     A view is a connectivity of the cohort's series, another cohort or a table of a `MultiViewCohort`, or some
@@ -108,7 +78,7 @@ class FusedClassifier(ClassifierMixin, _BaseComposition):
     intercept_ : ndarray of shape (classes,)
         What the fusion adds to the logits.
     out_of_fold_ : ndarray of shape (views, n, classes) or None
-        The logits that the weights were learnt from.
+        The logits that the weights were learnt from; None for the mean and for a model that was loaded.
 
     Examples
     --------
@@ -254,11 +224,14 @@ class FusedClassifier(ClassifierMixin, _BaseComposition):
         found = equal_weights(len(names), len(self.classes_))
         if self.out_of_fold_ is not None:
             found = stacked_weights(self.out_of_fold_, codes, self.l2)
+        self._take(found, names)
+        return self
+
+    def _take(self, found: Weights, names: list[str]) -> None:
         self._fusion = found
         self.weights_ = pd.Series(found.views, names, name="weight")
         self.shares_ = pd.Series(found.shares, names, name="share")
         self.intercept_ = found.intercept
-        return self
 
     def _check_views(self) -> list[str]:
         if not isinstance(self.views, Iterable) or not len(self.views):
@@ -361,17 +334,85 @@ class FusedClassifier(ClassifierMixin, _BaseComposition):
         codes = target_codes(self, target, len(X))
         codes = self._fusion.logits(scores).argmax(1) if codes is None else codes
         weighted = self._fusion.views[:, None, None] * scores
-        odds = _against_rest(weighted, codes)
+        odds = against_rest(weighted, codes)
         explained = self.classes_[codes]
         views: dict[str, Explanations | pd.DataFrame] = {}
         for name, weight in self.weights_.items():
-            model = self.views_[str(name)]
+            model = whole(self.views_[str(name)])
             if hasattr(getattr(model, "classifier_", model), "explain"):
                 told = model.explain(self._view(X, str(name)), explained)
-                views[str(name)] = _times(told, float(weight))
-        base = _against_rest(np.broadcast_to(self.intercept_, scores.shape[1:]), codes)
+                views[str(name)] = times(told, float(weight))
+        base = against_rest(np.broadcast_to(self.intercept_, scores.shape[1:]), codes)
         by_view = pd.DataFrame(odds.T, columns=list(self.views_))
         return FusedExplanations(views, by_view, base, explained)
+
+    # -------------------------------------------------------------------- saving
+
+    @property
+    def interrupted_(self) -> bool:
+        """Whether Ctrl-C cut the training of a view's model short."""
+        return any(getattr(model, "interrupted_", False) for model in self.views_.values())
+
+    def trained_on(self, X: Cohort) -> np.ndarray:
+        """Return whose data the model was trained on.
+
+        Parameters
+        ----------
+        X : Cohort or MultiViewCohort
+            Subjects.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            True for scans that the model of a view was trained on, known by their data alone.
+        """
+        check_is_fitted(self, "views_")
+        seen = np.zeros(len(X), bool)
+        for name, model in self.views_.items():
+            if hasattr(whole(model), "trained_on"):
+                seen |= whole(model).trained_on(self._view(X, name))
+        return seen
+
+    def _packed(self) -> Packed:
+        check_is_fitted(self, "views_", msg="this %(name)s is not fitted yet; call fit first.")
+        parts = [packed(model, f"the model of view {name!r}") for name, model in self.views_.items()]
+        params = {name: getattr(self, name) for name in SAVED}
+        shares = [None if np.isnan(share) else share for share in self.shares_.tolist()]
+        config = {
+            "estimator": type(self).__name__,
+            "params": params,
+            "settings": params,
+            "views": list(self.views_),
+            "read": self.read_,
+            "weights": self.weights_.tolist(),
+            "shares": shares,
+            "intercept": self.intercept_.tolist(),
+            "part_titles": [
+                f"View {name}, weight {weight:.3g}" + ("" if share is None else f", share {share:.2f}")
+                for (name, weight), share in zip(self.weights_.items(), shares, strict=True)
+            ],
+        }
+        told = {name: parts[0].config[name] for name in TOLD}
+        return Packed(config | told | classes_config(self.classes_), {}).with_parts(parts)
+
+    @classmethod
+    def _from_saved(cls, saved: Saved, read: Reader) -> Self:
+        config, names = saved.config, saved.config["views"]
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise ValueError("its views are no list of names")
+        classes = read_classes(config)
+        models = checked_parts(saved, read, classes, len(names))
+        model = cls(list(zip(names, models, strict=True)), **{name: config["params"][name] for name in SAVED})
+        model._check_views()
+        choice("fusion", model.fusion, FUSIONS)
+        model.classes_, model.views_ = classes, dict(model.views)
+        model.read_ = [name for name in names if name in config["read"]]
+        shares = [np.nan if share is None else float(share) for share in config["shares"]]
+        weights = numbers(config["weights"], len(names), "weights of the views")
+        intercept = numbers(config["intercept"], len(classes), "intercepts")
+        model.out_of_fold_ = None
+        model._take(Weights(weights, intercept, np.array(shares)), names)
+        return model
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -419,21 +460,3 @@ def _fitted(model: Any, data: Cohort, labels: np.ndarray, folds: Sequence[Any]) 
         unseen = clone(rest).fit(start[kept], labels[kept])
         chances[held] = unseen.predict_proba(start[held])
     return model, chances
-
-
-def _against_rest(logits: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """(..., n) logits of classes less the mean of the others: with two classes, the log-odds."""
-    k = logits.shape[-1]
-    own = np.take_along_axis(logits, np.broadcast_to(codes[:, None], (*logits.shape[:-1], 1)), -1)[..., 0]
-    return own - (logits.sum(-1) - own) / (k - 1)
-
-
-def _times(told: Any, weight: float) -> Any:
-    """Return explanations of a view as contributions to the fusion."""
-    if isinstance(told, Explanations):
-        if told.edge_contributions is None or told.base is None:
-            return told
-        scaled = [weight * values for values in told.edge_contributions]
-        return told._with(edge_contributions=scaled, base=weight * np.asarray(told.base))
-    numbers = [c for c in told.columns if c not in ("subject", "explained")]
-    return told.assign(**{c: weight * told[c] for c in numbers})

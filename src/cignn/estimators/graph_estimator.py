@@ -18,6 +18,7 @@ from cignn.datasets.cohort import Cohort
 from cignn.estimators.model_card import training_facts
 from cignn.estimators.persistence import (
     CONNECTIONS,
+    Packed,
     Saved,
     connection_bytes,
     read_connections,
@@ -177,8 +178,12 @@ class GraphEstimator(BaseEstimator):
         notes : mapping of str to str, default=None
             Text files to save with the model, by name: ``{"settings.toml": text}``.
         """
+        write_folder(path, *self._packed(), notes)
+
+    def _packed(self) -> Packed:
+        """What `save` writes."""
         self._check_is_fitted()
-        write_folder(path, self._config(), self._files(), notes)
+        return Packed(self._config(), self._files())
 
     @abstractmethod
     def _files(self) -> dict[str, bytes]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from cignn._checks import name_some
+from cignn.datasets.cohort import Cohort
 from cignn.graphs import GraphSet
 
 CARD = "MODEL_CARD.md"
@@ -35,12 +36,22 @@ FORBIDDEN = (
 LARGEST = 6  # settings of many values are left to config.json
 
 
-def training_facts(graphs: GraphSet, labels: np.ndarray) -> dict[str, Any]:
+class Described(NamedTuple):
+    """What a card tells of a model: its config, the steps before it, and the models that it is made of."""
+
+    config: Mapping[str, Any]
+    steps: Sequence[Mapping[str, Any]] = ()
+    parts: Sequence[Described] = ()
+
+
+def training_facts(data: GraphSet | Cohort, labels: np.ndarray) -> dict[str, Any]:
     """Count the graphs, subjects, sites and classes that a model learns from, as plain data."""
-    facts: dict[str, Any] = {"graphs": len(graphs)}
-    if "subject" in graphs.meta:
-        facts["subjects"] = len({str(name) for name in graphs.meta["subject"]})
-    sites = graphs.meta.get("site", graphs.groups)
+    facts: dict[str, Any] = {"scans" if isinstance(data, Cohort) else "graphs": len(data)}
+    known: dict[str, Any] = data.meta if isinstance(data, GraphSet) else {"subject": data.subjects}
+    subjects = known.get("subject")
+    sites = known.get("site", data.groups) if isinstance(data, GraphSet) else data.sites
+    if subjects is not None:
+        facts["subjects"] = len({str(name) for name in subjects})
     if sites is not None and not {str(site) for site in sites} <= {"train", "val", "test"}:
         counts = pd.Series([str(site) for site in sites]).value_counts(sort=False).sort_index()
         facts["sites"] = {str(site): int(n) for site, n in counts.items()}
@@ -54,16 +65,9 @@ def training_facts(graphs: GraphSet, labels: np.ndarray) -> dict[str, Any]:
     return facts
 
 
-def model_card(
-    config: Mapping[str, Any],
-    steps: Sequence[Mapping[str, Any]] = (),
-    scores: Sequence[str] = (),
-) -> str:
-    """Return the text of a model card.
-
-    config : what the model says of itself, with its versions. steps : those before the classifier, as they
-    are saved. scores : lines of Markdown about an evaluation.
-    """
+def model_card(model: Described, scores: Sequence[str] = ()) -> str:
+    """Return the text of a model card; scores : lines of Markdown about an evaluation."""
+    config = model.config
     lines = [
         f"# Model card: {config.get('estimator', 'model')}",
         "",
@@ -75,7 +79,7 @@ def model_card(
         "",
         "## Model",
         "",
-        *_model_lines(config, steps),
+        *_model_lines(model),
         "",
         "## Scores",
         "",
@@ -98,9 +102,10 @@ def model_card(
 
 def _data_lines(config: Mapping[str, Any]) -> list[str]:
     facts = dict(config.get("training") or {})
-    n = facts.get("graphs", len(config.get("graphs", ())))
+    n = facts.get("scans", facts.get("graphs", len(config.get("graphs", ()))))
     people = facts.get("subjects")
-    lines = [f"- {n} graphs" + ("" if people is None else f" of {people} subjects") + "."]
+    what = "scans" if "scans" in facts else "graphs"
+    lines = [f"- {n} {what}" + ("" if people is None else f" of {people} subjects") + "."]
     if facts.get("classes"):
         lines.append("- Classes: " + ", ".join(f"{_word(k)} {v}" for k, v in facts["classes"].items()) + ".")
     if facts.get("scores"):
@@ -122,9 +127,9 @@ def _data_lines(config: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _model_lines(config: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> list[str]:
-    lines = []
-    for step in steps:
+def _model_lines(model: Described) -> list[str]:
+    config, lines = model.config, []
+    for step in model.steps:
         params = dict(step.get("params", {}))
         shown = ", ".join(f"{k} = {_value(v)}" for k, v in params.items() if k not in ("n_jobs", "verbose"))
         lines.append(f"- {_word(step.get('step', ''))}: {shown or 'defaults'}.")
@@ -134,6 +139,9 @@ def _model_lines(config: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) 
     epochs = config.get("best_epoch")
     if epochs is not None:
         lines.append(f"- Epoch chosen on validation data: {_value(epochs)}.")
+    for title, part in zip(config.get("part_titles", []), model.parts, strict=False):
+        lines.append(f"- {_word(title)}:")
+        lines += [f"  {line}" for line in _model_lines(part)]
     return lines
 
 

@@ -1,6 +1,8 @@
 """Models on disk: a folder of `config.json` and the files it lists with their sizes and checksums.
 
-Weights are `model.safetensors`, shallow models `model.skops`; nothing is ever unpickled.
+Weights are `model.safetensors`, shallow models `model.skops`; nothing is ever unpickled. A model made of
+others, such as a fusion, lists the configs of its parts in its own, and their files have a number before
+their name: `part0.model.skops`.
 
 A model is replaced inside its folder, which may be a mount point or behind a link. New files are written
 beside the old ones under temporary names first. Replacing `config.json` is the commit: before it, the old
@@ -15,7 +17,7 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +30,7 @@ from torch import Tensor
 
 from cignn._arrays import digest, sha256
 from cignn._files import locked, replacing, unwritten
-from cignn.estimators.model_card import CARD, model_card
+from cignn.estimators.model_card import CARD, Described, model_card
 from cignn.explanations import EdgeReference
 from cignn.explanations.pooling import Pool
 from cignn.graphs.edge_statistics import EdgeStatistics
@@ -44,7 +46,8 @@ CONNECTIONS = "connections.safetensors"  # their statistics in the training grap
 SETTINGS = "settings.toml"  # options of the command line
 STATISTICS = ("centre", "scale", "mean", "std")  # what it holds
 POOL = "pool.safetensors"  # connections whose contributions are pooled
-FILES = (CONFIG, WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, POOL, SETTINGS, CARD)
+CONTENTS = (WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, POOL)
+FILES = (CONFIG, *CONTENTS, SETTINGS, CARD)
 LARGEST_CONFIG = 2**28  # bytes
 # types in our pipelines that skops does not trust by default
 TRUSTED = [
@@ -53,8 +56,10 @@ TRUSTED = [
     "cignn.estimators.sparse_regression.SparseLogisticRegression",
     "sklearn.tree._tree.Tree",
 ]
+_NAME = rf"(part\d{{1,3}}\.){{0,4}}({'|'.join(map(re.escape, CONTENTS))})|{'|'.join(map(re.escape, FILES))}"
+_FILE = re.compile(_NAME)
 # files under temporary names, and those that `check_model_path` writes to test a folder
-_WAITING = re.compile(rf"({'|'.join(map(re.escape, FILES))})\.[0-9a-f]{{16}}\.new|\.cignn-.*")
+_WAITING = re.compile(rf"({_NAME})\.[0-9a-f]{{16}}\.new|\.cignn-.*")
 
 
 class ModelError(ValueError):
@@ -67,12 +72,48 @@ class Saved(NamedTuple):
     path: Path
     config: dict[str, Any]
     files: dict[str, bytes]
+    prefix: str = ""  # of the names of its files, where it is part of another model
 
     def content(self, name: str) -> bytes:
         """Return the content of a file that the model needs."""
         if name not in self.files:
-            raise ModelError(f"{self.path} is not a whole model folder: {name} is missing.")
+            raise ModelError(f"{self.path} is not a whole model folder: {self.prefix}{name} is missing.")
         return self.files[name]
+
+    def place(self, name: str) -> Path:
+        """Return the path of one of its files."""
+        return self.path / f"{self.prefix}{name}"
+
+    def parts(self) -> list[Saved]:
+        """Return the models that this one is made of."""
+        configs = self.config.get("parts", [])
+        if not isinstance(configs, list) or not all(isinstance(one, dict) for one in configs):
+            raise ValueError("its parts are no list of configs")
+        return [
+            Saved(self.path, one, part_files(self.files, i), f"{self.prefix}{_part(i)}")
+            for i, one in enumerate(configs)
+        ]
+
+
+class Packed(NamedTuple):
+    """A model as it is saved: what it says of itself, and the content of its files."""
+
+    config: dict[str, Any]
+    files: dict[str, bytes]
+
+    def with_parts(self, parts: Sequence[Packed]) -> Packed:
+        """Return it with the models that it is made of."""
+        files = {f"{_part(i)}{name}": one for i, part in enumerate(parts) for name, one in part.files.items()}
+        return Packed(self.config | {"parts": [part.config for part in parts]}, self.files | files)
+
+
+def _part(i: int) -> str:
+    return f"part{i}."
+
+
+def part_files(files: Mapping[str, bytes], i: int) -> dict[str, bytes]:
+    """Return the files of a part, by their own names."""
+    return {name.removeprefix(_part(i)): one for name, one in files.items() if name.startswith(_part(i))}
 
 
 # ----------------------------------------------------------------------- writing
@@ -104,7 +145,7 @@ def write_folder(
         raise ValueError(f"notes of a model are kept as {SETTINGS} or {CARD} only, got {wrong[0]!r}.")
     header = {"format": FORMAT, "format_version": FORMAT_VERSION, "versions": _versions()}
     config = header | dict(config)
-    texts = {CARD: model_card(config, steps_in(files)).encode()} | texts
+    texts = {CARD: card_text(config, files).encode()} | texts
     config |= {"files": _listed(files), "notes": _listed(texts)}
     contents = {**files, **texts, CONFIG: sealed(config)}
     waiting = {name: folder / _waiting(name, sha256(content)) for name, content in contents.items()}
@@ -135,6 +176,16 @@ def steps_in(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
     """Return the steps before the classifier, as the files of a model describe them."""
     content = json.loads(files[PREPARATION]) if PREPARATION in files else {}
     return [one for one in content.get("steps", []) if isinstance(one, dict)]
+
+
+def card_text(config: Mapping[str, Any], files: Mapping[str, bytes], scores: Sequence[str] = ()) -> str:
+    """Return the card of a model; scores : lines about an evaluation."""
+    return model_card(_described(config, files), scores)
+
+
+def _described(config: Mapping[str, Any], files: Mapping[str, bytes]) -> Described:
+    parts = [_described(one, part_files(files, i)) for i, one in enumerate(config.get("parts", []))]
+    return Described(config, steps_in(files), parts)
 
 
 def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
@@ -192,7 +243,7 @@ def _replaceable(path: Path) -> bool:
     """Whether a folder is empty or holds a model, whole or damaged, and nothing else."""
     if not path.is_dir():
         return False
-    if not all(item.name in FILES or _WAITING.fullmatch(item.name) for item in path.iterdir()):
+    if not all(_FILE.fullmatch(item.name) or _WAITING.fullmatch(item.name) for item in path.iterdir()):
         return False
     try:
         config = json.loads((path / CONFIG).read_bytes()) if (path / CONFIG).is_file() else None
@@ -210,7 +261,8 @@ def _settle(folder: Path, config: Mapping[str, Any]) -> None:
         with suppress(OSError):
             os.replace(folder / _waiting(name, facts["sha256"]), folder / name)
     for item in list(folder.iterdir()):
-        if _WAITING.fullmatch(item.name) or (item.name in FILES and item.name not in {CONFIG, *listed}):
+        old = _FILE.fullmatch(item.name) and item.name not in {CONFIG, *listed}
+        if old or _WAITING.fullmatch(item.name):
             with suppress(OSError):
                 item.unlink()
 
@@ -283,13 +335,12 @@ def read_weights(saved: Saved, name: str = WEIGHTS) -> dict[str, Tensor]:
     try:
         weights = load(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise ModelError(
-            f"{saved.path / name} is damaged ({first_line(error)}); save the model again."
-        ) from None
+        line = first_line(error)
+        raise ModelError(f"{saved.place(name)} is damaged ({line}); save the model again.") from None
     bad = next((key for key, value in weights.items() if not value.isfinite().all()), None)
     if bad is not None:
         raise ModelError(
-            f"{saved.path / name} holds weights that are not finite ({bad}); fit the model again."
+            f"{saved.place(name)} holds weights that are not finite ({bad}); fit the model again."
         )
     return weights
 
@@ -325,7 +376,7 @@ def read_pipeline(saved: Saved) -> Any:
     """Return the pipeline of a model; refuse types that are not in `TRUSTED`."""
     import skops.io
 
-    file, content = saved.path / PIPELINE, saved.content(PIPELINE)
+    file, content = saved.place(PIPELINE), saved.content(PIPELINE)
     try:
         unknown = set(skops.io.get_untrusted_types(data=content)) - set(TRUSTED)
         pipeline = None if unknown else skops.io.loads(content, trusted=TRUSTED)
@@ -365,7 +416,7 @@ def _is_listing(config: Mapping[str, Any]) -> bool:
     return all(
         isinstance(one, dict)
         and all(
-            name in FILES
+            _FILE.fullmatch(name)
             and isinstance(facts, dict)
             and isinstance(facts.get("bytes"), int)
             and re.fullmatch("[0-9a-f]{64}", str(facts.get("sha256")))

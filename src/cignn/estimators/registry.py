@@ -16,14 +16,18 @@ from cignn.estimators.ci_gnn_regressor import CIGNNRegressor
 from cignn.estimators.ci_gnn_settings import SETTINGS, with_settings_inside
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier, CohortRegressor
+from cignn.estimators.decision_classifier import DecisionClassifier
 from cignn.estimators.dir import DIRClassifier
+from cignn.estimators.fused_classifier import FusedClassifier
 from cignn.estimators.gnn import GNNClassifier
 from cignn.estimators.graph_estimator import GraphEstimator
-from cignn.estimators.persistence import PREPARATION, ModelError, first_line, read_folder
+from cignn.estimators.model_parts import SavedModel, whole
+from cignn.estimators.persistence import PREPARATION, ModelError, Saved, first_line, read_folder
 from cignn.estimators.regressor import GraphRegressor
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.estimators.shallow_regressor import ShallowGraphRegressor
 from cignn.estimators.sib import SIBClassifier
+from cignn.estimators.table_classifier import TableClassifier
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,9 @@ CLASSIFIERS = tuple(
 """Names of the classifiers among `ESTIMATORS`."""
 REGRESSORS = tuple(name for name in ESTIMATORS if name not in CLASSIFIERS)
 """Names of the regressors among `ESTIMATORS`."""
+COMPOSED: dict[str, type[SavedModel]] = {
+    one.__name__: one for one in (FusedClassifier, DecisionClassifier, TableClassifier)
+}  # models that are not of graphs themselves
 
 
 def make_estimator(name: str, **params: Any) -> GraphEstimator:
@@ -125,7 +132,7 @@ def parameters_of(estimator: type[GraphEstimator]) -> list[str]:
 
 
 def save_model(
-    model: GraphEstimator | Pipeline, path: str | Path, notes: Mapping[str, str] | None = None
+    model: GraphEstimator | Pipeline | SavedModel, path: str | Path, notes: Mapping[str, str] | None = None
 ) -> None:
     """Write a fitted classifier or pipeline into a folder, which `load_model` reads.
 
@@ -134,8 +141,9 @@ def save_model(
 
     Parameters
     ----------
-    model : GraphEstimator or Pipeline
-        A classifier of graphs, or the steps of `make_connectome_pipeline` with one at their end.
+    model : GraphEstimator, Pipeline, FusedClassifier, DecisionClassifier or TableClassifier
+        A classifier of graphs; the steps of `make_connectome_pipeline` with one at their end; or a model made
+        of such models.
     path : str or Path
         The folder; made where it is missing.
     notes : mapping of str to str, default=None
@@ -155,10 +163,10 @@ def save_model(
     >>> bool((loaded.predict_proba(cohort) == pipe.predict_proba(cohort)).all())
     True
     """
-    if isinstance(model, Pipeline) and not isinstance(model, CohortClassifier):
-        scores = isinstance(model.steps[-1][1], GraphRegressor)
-        model = (CohortRegressor if scores else CohortClassifier)(model.steps)
-    if not isinstance(model, (GraphEstimator, CohortClassifier)):
+    if isinstance(model, Pipeline) and isinstance(model.steps[-1][1], GraphRegressor):
+        model = CohortRegressor(model.steps) if not isinstance(model, CohortClassifier) else model
+    model = whole(model)
+    if not isinstance(model, (GraphEstimator, CohortClassifier, SavedModel)):
         raise TypeError(f"a classifier of graphs or a pipeline can be saved, got {type(model).__name__}.")
     model.save(path, notes)
 
@@ -176,7 +184,7 @@ def load_model(path: str | Path) -> Any:
 
     Returns
     -------
-    GraphEstimator or CohortClassifier
+    GraphEstimator, CohortClassifier, FusedClassifier, DecisionClassifier or TableClassifier
         The fitted model; a `CohortClassifier` where the steps from cohort to graphs were saved with it.
 
     Examples
@@ -192,12 +200,18 @@ def load_model(path: str | Path) -> Any:
     >>> bool((loaded.predict_proba(graphs) == model.predict_proba(graphs)).all())
     True
     """
-    saved = read_folder(path)
+    return _model_of(read_folder(path))
+
+
+def _model_of(saved: Saved) -> Any:
+    """Make the model of a folder, or of a part of one."""
     kinds = {method.estimator.__name__: method.estimator for method in ESTIMATORS.values()}
     name = saved.config.get("estimator")
-    if not isinstance(name, str) or name not in kinds:
-        raise ValueError(f"{path} holds an unknown kind of model, {name!r}; upgrade cignn.")
+    if not isinstance(name, str) or name not in (*kinds, *COMPOSED):
+        raise ValueError(f"{saved.path} holds an unknown kind of model, {name!r}; upgrade cignn.")
     try:
+        if name in COMPOSED:
+            return COMPOSED[name]._from_saved(saved, _model_of)
         classifier = kinds[name]._from_saved(saved)
         if PREPARATION not in saved.files:
             return classifier
@@ -207,4 +221,4 @@ def load_model(path: str | Path) -> Any:
         raise
     except Exception as error:  # whatever comes of a config that says something else than the files
         line = first_line(error)
-        raise ModelError(f"{path} is damaged: config and weights do not fit ({line}).") from None
+        raise ModelError(f"{saved.path} is damaged: config and weights do not fit ({line}).") from None

@@ -7,11 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from safetensors.numpy import save
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from cignn._arrays import digest
 from cignn._checks import DataError, Option, choice, name_some, number
 from cignn.connectome.covariates import (
     CovariateColumn,
@@ -19,13 +21,19 @@ from cignn.connectome.covariates import (
     find_covariate,
     known_covariates,
 )
+from cignn.connectome.pipeline import plain_columns, read_columns
 from cignn.datasets.cohort import Cohort
-from cignn.estimators.classifier import class_codes
+from cignn.estimators.classifier import class_codes, classes_config, read_classes
+from cignn.estimators.cohort_classifier import fingerprints
 from cignn.estimators.explaining import target_codes
+from cignn.estimators.graph_estimator import read_fingerprints
+from cignn.estimators.model_card import training_facts
+from cignn.estimators.model_parts import Reader, SavedModel
+from cignn.estimators.persistence import WEIGHTS, Packed, Saved, read_weights
 from cignn.estimators.shallow_contributions import Linear
 
 
-class TableClassifier(ClassifierMixin, BaseEstimator):
+class TableClassifier(SavedModel, ClassifierMixin, BaseEstimator):
     """Classify the subjects of a cohort by columns of its table, with L2 logistic regression.
 
     Numbers are standardised and categories are coded by the training subjects. It is the model of a view that
@@ -51,6 +59,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         The columns used.
     model_ : LogisticRegression
         The regression on coded columns.
+    subjects_ : ndarray of shape (n,)
+        Hashes of the data of the training subjects; their ids are not kept.
 
     Examples
     --------
@@ -106,6 +116,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{name_some(self.columns_)} do not vary in the training subjects; name others.")
         self.model_ = LogisticRegression(C=self.C, class_weight=self._weights(), max_iter=2000)
         self.model_.fit(coded, codes)
+        self.subjects_ = fingerprints(X)
+        self.training_facts_ = training_facts(X, self.classes_[codes])
         return self
 
     def _weights(self) -> Any:
@@ -184,12 +196,73 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         codes = target_codes(self, target, len(X))
         codes = self.model_.predict_proba(coded).argmax(1) if codes is None else codes
         found = Linear.of(self.model_, None).contributions(coded, codes)
-        sizes = [c.coded(self._column(X, c.name)[:1], X.subjects[:1]).shape[1] for c in self.coding_]
-        ends = np.cumsum([0, *sizes])
+        ends = np.cumsum([0, *(column.width for column in self.coding_)])
         table = {"subject": X.subjects, "explained": self.classes_[codes], "base": found.base}
         for name, start, end in zip(self.columns_, ends[:-1], ends[1:], strict=True):
             table[name] = found.values[:, start:end].sum(1)
         return pd.DataFrame(table)
+
+    def trained_on(self, X: Cohort) -> np.ndarray:
+        """Return whose data the model was trained on.
+
+        Parameters
+        ----------
+        X : Cohort
+            Subjects.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            True for scans it was trained on, known by their data alone.
+        """
+        check_is_fitted(self, "model_")
+        return np.isin(fingerprints(X), self.subjects_)
+
+    # ------------------------------------------------------------------ saving
+
+    def _packed(self) -> Packed:
+        check_is_fitted(self, "model_", msg="this %(name)s is not fitted yet; call fit first.")
+        weighted = isinstance(self.class_weight, dict)  # JSON would make strings of the labels
+        params = {
+            "columns": None if self.columns is None else list(self.columns),
+            "C": self.C,
+            "missing": self.missing,
+            "class_weight": list(self.class_weight.items()) if weighted else self.class_weight,
+        }
+        config = {
+            "estimator": type(self).__name__,
+            "params": params,
+            "settings": params | {"columns": self.columns_},
+            "coding": plain_columns(self.coding_),
+            "subjects": self.subjects_,
+            "training": self.training_facts_,
+            "training_digest": digest(sorted(self.subjects_.tolist()), length=16),
+        }
+        arrays = {"coef": self.model_.coef_, "intercept": self.model_.intercept_}
+        files = {WEIGHTS: save({name: np.ascontiguousarray(one) for name, one in arrays.items()})}
+        return Packed(config | classes_config(self.classes_), files)
+
+    @classmethod
+    def _from_saved(cls, saved: Saved, read: Reader) -> Self:
+        config = saved.config
+        params = dict(config["params"])
+        if isinstance(params["class_weight"], list):
+            params["class_weight"] = dict(params["class_weight"])
+        model = cls(**params)
+        model.classes_, model.coding_ = read_classes(config), read_columns(config["coding"])
+        model.columns_ = [str(column.name) for column in model.coding_]
+        model.subjects_ = read_fingerprints(config["subjects"])
+        model.training_facts_ = dict(config["training"])
+        arrays = {name: one.numpy() for name, one in read_weights(saved).items()}
+        k = len(model.classes_)
+        rows, width = (1 if k == 2 else k), sum(column.width for column in model.coding_)
+        shapes = {name: one.shape for name, one in arrays.items()}
+        if shapes != {"coef": (rows, width), "intercept": (rows,)}:
+            raise ValueError(f"arrays are {shapes} for {k} classes and {width} coded columns")
+        model.model_ = LogisticRegression(C=model.C, class_weight=model._weights(), max_iter=2000)
+        model.model_.classes_, model.model_.n_features_in_ = np.arange(k), width
+        model.model_.coef_, model.model_.intercept_ = arrays["coef"], arrays["intercept"]
+        return model
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from cignn._files import write_text
-from cignn.estimators.model_card import CARD, model_card
-from cignn.estimators.persistence import read_folder, steps_in
+from cignn.estimators.model_card import CARD
+from cignn.estimators.persistence import card_text, read_folder
 from cignn.evaluation.resampling import bootstrap_intervals
 
 NAMES = {"roc_auc": "ROC-AUC", "mcc": "MCC", "f1": "F1", "r2": "R²", "mae": "mean absolute error"}
@@ -59,7 +59,7 @@ def write_model_card(
     saved = read_folder(path)
     lines = [] if predictions is None else score_lines(predictions, positive, note)
     card = Path(path) / CARD
-    write_text(card, model_card(saved.config, steps_in(saved.files), lines))
+    write_text(card, card_text(saved.config, saved.files, lines))
     return card
 
 

@@ -14,6 +14,8 @@ from cignn.connectome.combat import chance_free_shift
 from cignn.connectome.connectome_graphs import ConnectomeGraphs, TrainingConnections
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.estimators.decision_classifier import DecisionClassifier
+from cignn.estimators.model_parts import SavedModel, whole
 from cignn.evaluation.calibration import CalibrationLine, brier_score, calibration_line
 from cignn.evaluation.classification import calibration_curve, classification_scores, positive_class
 from cignn.evaluation.methods import predicts_scores
@@ -92,7 +94,7 @@ class Validation:
 
 
 def validate(
-    model: CohortClassifier,
+    model: CohortClassifier | SavedModel,
     cohort: Cohort,
     *,
     recentre: bool = False,
@@ -107,7 +109,7 @@ def validate(
 
     Parameters
     ----------
-    model : CohortClassifier
+    model : CohortClassifier, FusedClassifier, DecisionClassifier or TableClassifier
         Fitted model, for instance from `load_model`.
     cohort : Cohort
         Labelled subjects with the regions of the model, in any order if they have names, and with series, or
@@ -115,7 +117,7 @@ def validate(
     recentre : bool, default=False
         Whether to shift the connections of each site so that their mean is that of the training cohort. This
         is transductive: it uses all subjects of a site, without their labels, so that a prediction depends
-        on the other subjects, and on their share of patients.
+        on the other subjects, and on their share of patients. Not for a model of several views.
     positive : object, default=None
         The positive class of two; see `positive_class`.
     n_resamples : int, default=2000
@@ -140,33 +142,43 @@ def validate(
     >>> validate(model, cohort[40:], recentre=True).recentred
     True
     """
-    _check_model(model)
-    counted = positive_class(model.classes_, positive)
-    cohort = _labelled(model, model.with_rois(cohort))
-    seen = np.asarray(model.trained_on(cohort), bool)
+    inner = _checked(model)
+    single = isinstance(inner, CohortClassifier)
+    fitted: Any = model
+    counted = positive_class(fitted.classes_, positive)
+    cohort = _labelled(fitted, inner.with_rois(cohort) if single else cohort)
+    seen = np.asarray(fitted.trained_on(cohort), bool)
     if seen.all():
         raise DataError(
             "the model was trained on all of these subjects", remedy="validate it on subjects from elsewhere"
         )
     cohort = cohort[~seen]
-    prepared, learnt = _prepared(model, cohort)
-    if recentre:
-        prepared = recentred(prepared, learnt.connections_)
-    graphs = learnt.transform(prepared)
-    chances = np.asarray(model.classifier_.predict_proba(graphs))
-    table = _predictions(model, cohort, chances)
+    prepared, known = cohort, None
+    if single:
+        prepared, learnt = _prepared(inner, cohort)
+        known = learnt.connections_
+        prepared = recentred(prepared, known) if recentre else prepared
+        chances = np.asarray(inner.classifier_.predict_proba(learnt.transform(prepared)))
+        chances = fitted._calibrated(chances) if isinstance(fitted, DecisionClassifier) else chances
+    elif recentre:
+        raise DataError(
+            "recentring shifts the connections of a model that reads one kind of them, this one does not",
+            remedy="leave it out",
+        )
+    else:
+        chances = np.asarray(fitted.predict_proba(cohort))
+    table = _predictions(fitted, cohort, chances)
     told: dict[str, Any] = {"positive": counted, "n_resamples": n_resamples, "random_state": random_state}
     checks = nuisance_checks(table, cohort, positive=counted)
-    known = learnt.connections_
     truth = np.asarray(table["y_true"].tolist())
     right = truth == counted if counted is not None else truth == np.asarray(table["y_pred"].tolist())
-    promised = chances[:, model.classes_.tolist().index(counted)] if counted is not None else chances.max(1)
+    promised = chances[:, fitted.classes_.tolist().index(counted)] if counted is not None else chances.max(1)
     return Validation(
         table,
-        _scores(table, model.classes_, chances, **told),
+        _scores(table, fitted.classes_, chances, **told),
         calibration_line(right, promised),
-        calibration_curve(truth, chances, model.classes_, positive=counted).reset_index(drop=True),
-        _sites(table, model.classes_, chances, prepared, known, counted),
+        calibration_curve(truth, chances, fitted.classes_, positive=counted).reset_index(drop=True),
+        _sites(table, fitted.classes_, chances, prepared, known, counted),
         None if checks is None else checks.table,
         None if checks is None else checks.auc,
         None if known is None else connection_drift(prepared, known),
@@ -215,19 +227,22 @@ def _by_chance(n_new: int, n_training: int) -> float:
     return float(np.sqrt(2 / np.pi * (1 / n_new + 1 / n_training)))
 
 
-def _check_model(model: Any) -> None:
-    if not isinstance(model, CohortClassifier):
+def _checked(model: Any) -> Any:
+    """The model of subjects that a model is, or puts decisions on."""
+    inner = whole(model.estimator_) if isinstance(model, DecisionClassifier) else model
+    if not isinstance(inner, (CohortClassifier, SavedModel)):
         raise TypeError(
-            f"validate works on a CohortClassifier, got {type(model).__name__}; fit one on a cohort."
+            f"validate works on a CohortClassifier, got {type(inner).__name__}; fit one on a cohort."
         )
     if predicts_scores(model):
         raise TypeError(
             "validate works on models that predict classes, this one predicts a score; compare what it "
             "predicts with the scores themselves."
         )
+    return inner
 
 
-def _labelled(model: CohortClassifier, cohort: Cohort) -> Cohort:
+def _labelled(model: Any, cohort: Cohort) -> Cohort:
     """The subjects with labels, all of which the model must know."""
     labels = None if cohort.y is None else pd.Series(cohort.y)
     if labels is None or labels.isna().all():
@@ -279,12 +294,13 @@ def _check_connectivity(cohort: Cohort, training: TrainingConnections | None, gi
         )
 
 
-def _predictions(model: CohortClassifier, cohort: Cohort, chances: np.ndarray) -> pd.DataFrame:
+def _predictions(model: Any, cohort: Cohort, chances: np.ndarray) -> pd.DataFrame:
     columns: dict[str, Any] = TASK | {"position": np.arange(len(cohort)), "subject": cohort.subjects}
     if cohort.sites is not None:
         columns["site"] = cohort.sites
     columns["y_true"] = np.asarray(cohort.y).astype(model.classes_.dtype)
-    columns["y_pred"] = model.classes_[chances.argmax(1)]
+    decided = model.decide(chances) if hasattr(model, "decide") else model.classes_[chances.argmax(1)]
+    columns["y_pred"] = decided
     columns |= {f"p_{name}": chances[:, k] for k, name in enumerate(model.classes_.tolist())}
     return pd.DataFrame(columns)
 

@@ -123,10 +123,12 @@ def _harmonised(step: Any, cite: Citations) -> list[str]:
 def _deconfounded(step: Any) -> list[str]:
     names = {"motion": "head motion (mean framewise displacement)"}
     which = listed([names.get(str(name), str(name)) for name in step.covariates])
+    within = "on the training subjects at equal label"
     who = {
         "controls": "on the controls among the training subjects",
-        "within_classes": "on the training subjects at equal label",
-    }.get(str(step.fit_on), "on the training subjects")
+        "within_classes": within,
+        "auto": within,  # not fitted yet; a pipeline that predicts scores has "all"
+    }.get(str(getattr(step, "fit_on_", step.fit_on)), "on the training subjects")
     return [f"Effects of {which} were regressed out of every connection, with coefficients estimated {who}."]
 
 
