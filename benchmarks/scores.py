@@ -99,7 +99,15 @@ def networks(parts: Sequence[Part], seed: int, params: dict[str, Any]) -> Iterat
     for model, part, failure in zip(models, parts, failures, strict=True):
         if failure is not None:
             raise failure
-        yield scored(model, part) | {"best_epoch": model.best_epoch_, "seconds": round(seconds, 1)}
+        row = scored(model, part) | {"best_epoch": model.best_epoch_, "seconds": round(seconds, 1)}
+        yield row | {"line": model.score_line_.as_list(), "r2_as_trained": _as_trained(model, row)}
+
+
+def _as_trained(model: Any, row: dict[str, Any]) -> float:
+    """R² of what the networks give, before the line that stretches it."""
+    (mean, scale), line = model.target_scale_, model.score_line_
+    given = mean + (np.array(row["predicted"]) - mean - scale * line.intercept) / line.slope
+    return regression_scores(row["y"], given)["r2"]
 
 
 def shallow(name: str, part: Part, seed: int) -> dict[str, Any]:
@@ -198,7 +206,7 @@ def _key(row: dict[str, Any]) -> tuple:
 
 def table(rows: pd.DataFrame) -> str:
     """Means over folds, and their standard deviations."""
-    names = (*REGRESSION_METRICS, "slope", "roc_auc", "precision", "seconds")
+    names = (*REGRESSION_METRICS, "r2_as_trained", "slope", "roc_auc", "precision", "seconds")
     columns = [name for name in names if name in rows]
     groups = rows.groupby(["kind", "method"], sort=False)
     means, spreads = groups[columns].mean().round(3), groups[columns].std().round(3)
