@@ -275,12 +275,12 @@ def evaluate(
             raise InterruptedWorkError(kept_tasks(store, before, out, planned)) from None
         missing = missing_tasks(planned, store)
         write_predictions(out, store, results)
-        points, checked, sites = None, None, None
+        points, sites = None, None
         if target is None:
             points = write_decisions(out, store, results, counted, shares)
-            checked = checked_predictions(store, planned, cohort, counted)
         else:
             sites = write_sites(out, store, results)
+        checked = checked_predictions(store, planned, cohort, counted)
     trivial = trivial_scores(tasks, cohort)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
@@ -308,14 +308,14 @@ def evaluate(
         content |= {"comparison": compared_by, "missing": [str(task) for task in missing]}
         simple = trivial.groupby(["method", "metric"], sort=False)["value"].mean().reset_index()
         content |= {"trivial": simple, "permutations": tested, "operating_points": points}
-        if checked is not None:
-            content |= {"nuisances": checked.table, "site_controlled_auc": checked.areas}
+        content |= {"nuisances": checked.table}
+        areas, within = {"site_controlled_auc": checked.areas}, {"site_controlled_r2": checked.within}
+        content |= areas if target is None else within
         content |= {} if target is None else {"target": target, "sites": sites}
         content |= {"learning_curve": learnt}
         say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
     else:
-        if checked is not None:
-            show_nuisances(checked)
+        show_nuisances(checked, "label" if target is None else "score")
         if tested is not None:
             show_permutations(tested)
         if learnt is not None:
