@@ -22,6 +22,7 @@ from cignn.connectome.covariates import (
     controls_among,
     find_covariate,
     known_covariates,
+    refuse_score,
 )
 from cignn.datasets.cohort import Cohort
 
@@ -122,7 +123,8 @@ class Deconfound(CohortTransformer):
         X : Cohort
             Training subjects with matrices and the covariates.
         y : array-like of shape (n,), default=None
-            Labels, not used with ``fit_on="all"``. By default those of the cohort.
+            Labels, not used with ``fit_on="all"``; those of the cohort by default. Of a score, which only
+            "all" goes with, a covariate that is the score itself is refused.
 
         Returns
         -------
@@ -130,6 +132,7 @@ class Deconfound(CohortTransformer):
             The fitted transformer.
         """
         self._check(X)
+        refuse_score(X, y, self.covariates, self.fit_on)
         labels = self._labels(X, y) if self.fit_on == "within_classes" else None
         if self.fit_on == "controls":
             X = X[controls_among(X, y, self.control, "Deconfound")]
