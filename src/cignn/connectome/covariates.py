@@ -21,7 +21,7 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_repairs import take_rois
 from cignn.datasets.labels import control_class, without_site
 from cignn.datasets.participants import NUMBERS, known_column, numbers
-from cignn.datasets.scores import is_score
+from cignn.datasets.scores import is_score, same_as_score
 
 PUBLIC = {"motion": "mean_fd"}  # name in lists of covariates → column
 NON_FINITE = Option(
@@ -190,12 +190,9 @@ def refuse_score(X: Cohort, y: npt.ArrayLike | None, names: Sequence[str], fit_o
             f"{fit_on.replace('_', ' ')}, which a score has not".replace("  ", " "),
             options=[Option("fit_on", ("all",), "pass {}", "Deconfound")],
         )
-    score = pd.to_numeric(pd.Series(given), errors="coerce").to_numpy(float)
     for name in names:
         values = find_covariate(X, name)
-        if values is None or not pd.api.types.is_numeric_dtype(values):
-            continue
-        if np.allclose(values.to_numpy(float), score, equal_nan=True):
+        if values is not None and same_as_score(values, given):
             raise DataError(
                 f"{name} is the score that is predicted, without it nothing would be left to predict",
                 values=[name],

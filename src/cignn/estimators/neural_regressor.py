@@ -46,6 +46,7 @@ class NeuralGraphRegressor(NeuralGraphEstimator, GraphRegressor):
     """
 
     score_line_: ScoreLine = ScoreLine()  # also of models saved before it was kept
+    _stretches: bool = True  # whether ``fit`` fits the line
 
     def _target(self, X: Any, y: Any) -> tuple[GraphSet, Target]:
         self._check_target()
@@ -70,7 +71,7 @@ class NeuralGraphRegressor(NeuralGraphEstimator, GraphRegressor):
 
     def _finish(self, trained: Sequence[Training]) -> None:
         self.score_line_ = ScoreLine()
-        if not self.interrupted_:  # half-trained networks say nothing of the line
+        if self._stretches and not self.interrupted_:  # half-trained networks say nothing of the line
             self.score_line_ = self._line([one.validation for one in trained])
 
     def _line(self, validation: Sequence[Data]) -> ScoreLine:

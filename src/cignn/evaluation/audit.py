@@ -23,8 +23,7 @@ from cignn.datasets.likeness import (
     near_identical_pairs,
     too_many,
 )
-from cignn.datasets.scores import is_score
-from cignn.evaluation.nuisances import without_target
+from cignn.datasets.scores import is_score, same_as_score
 from cignn.evaluation.prediction_probe import prediction_findings
 from cignn.evaluation.probes import (
     FEWEST,
@@ -328,7 +327,8 @@ def _columns(cohort: Cohort, covariates: Sequence[str]) -> dict[str, np.ndarray]
     if cohort.sites is not None:
         columns["site"] = coded(cohort.sites)
     for name in covariates:
-        if name in cohort.covariates and not _is_target(cohort.covariates[name], cohort.y):
+        scored = cohort.y is not None and is_score(cohort.y)
+        if name in cohort.covariates and not (scored and same_as_score(cohort.covariates[name], cohort.y)):
             columns["motion" if name == "mean_fd" else name] = coded(cohort.covariates[name])
     if cohort.lengths is not None and len(np.unique(cohort.lengths)) > 1:
         columns["scan length"] = coded(cohort.lengths)
@@ -345,13 +345,6 @@ def _to_label(cohort: Cohort, covariates: Sequence[str]) -> list[Finding]:
     labelled = pd.notna(pd.Series(cohort.y)).to_numpy()
     y = cohort.y[labelled]
     return [_label_finding(name, label_from(values[labelled], y)) for name, values in columns.items()]
-
-
-def _is_target(column: pd.Series, y: Any) -> bool:
-    """Whether a covariate is the score itself."""
-    if y is None or not is_score(y):
-        return False
-    return without_target(pd.DataFrame({"it": column.to_numpy()}), y).empty
 
 
 def _label_finding(what: str, probe: Probe | None) -> Finding:

@@ -14,7 +14,7 @@ from cignn._checks import whole
 from cignn.connectome.covariates import find_covariate
 from cignn.connectome.deconfound import NUISANCES
 from cignn.datasets.cohort import Cohort
-from cignn.datasets.scores import is_score
+from cignn.datasets.scores import is_score, same_as_score
 from cignn.evaluation.resampling import CHUNK, are_scores, permutation_p_value, prediction_arrays
 from cignn.evaluation.site_auc import SiteControlledAUC, site_controlled_auc
 from cignn.evaluation.site_r2 import SiteControlledR2, site_controlled_r2
@@ -260,13 +260,7 @@ def without_target(nuisances: pd.DataFrame, y: Any) -> pd.DataFrame:
     """Leave out what is the score itself: beyond it nothing of it is left to follow."""
     if y is None or not is_score(y):
         return nuisances
-    score = pd.to_numeric(pd.Series(y), errors="coerce").to_numpy(float)
-    same = [
-        name
-        for name in nuisances
-        if _numeric(nuisances[name]) and np.allclose(nuisances[name].to_numpy(float), score, equal_nan=True)
-    ]
-    return nuisances.drop(columns=same)
+    return nuisances.drop(columns=[name for name in nuisances if same_as_score(nuisances[name], y)])
 
 
 def nuisances_of(cohort: Cohort, names: Sequence[str] = NUISANCES) -> pd.DataFrame:
