@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import accuracy, explanation_table, graph_sets, reversals, truths
+from benchmarks import accuracy, connections, explanation_table, graph_sets, reversals, scores, truths
 from benchmarks.accuracy import chosen, known_scores, read_settings, tables, trivial_masks
 from benchmarks.cohorts import search, spread, summary, table
 
@@ -267,3 +267,30 @@ def test_every_set_of_the_explanation_table_has_a_quick_look_without_files(
     rows = explanation_table.run("Spurious-Motif-0.9", "gin", 0, True, "cpu", ["gradient", "degree"], [1])
     assert [row["explainer"] for row in rows] == [None, "gradient", "degree"]
     assert all(0 <= row["roc_auc_overall"] <= 1 for row in rows[1:])
+
+
+def test_connections_come_back_from_their_file_and_finished_scores_are_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    rng = np.random.default_rng(0)
+    covariates = {"age": rng.uniform(8, 40, 40), "sex": ["F", "M"] * 20, "mean_fd": rng.random(40)}
+    made = make_cohort(40, n_rois=8, n_edges=2, data="matrices", random_state=0)._with(covariates=covariates)
+    monkeypatch.setattr(connections, "abide", lambda kind: made)
+    file, out = tmp_path / "connections.npz", tmp_path / "scores.jsonl"
+    connections.write_connections(file)
+    read = connections.read_connections(file)
+    assert np.allclose(read.matrices, made.matrices * (1 - np.eye(8)), atol=1e-3)
+    assert read.subjects.tolist() == made.subjects.tolist() and read.sites.tolist() == made.sites.tolist()
+    assert np.allclose(read.covariates["age"], made.covariates["age"]) and read.y.tolist() == made.y.tolist()
+
+    command = ["scores", "age", "age-shuffled", "--folds", "0", "1", "--connections", str(file)]
+    monkeypatch.setattr(sys, "argv", [*command, "--methods", "mean", "site's mean", "--out", str(out)])
+    scores.main()
+    first = out.read_text().splitlines()
+    scores.main()
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert out.read_text().splitlines() == first and len(rows) == 2 * 2 * 2
+    assert {row["kind"] for row in rows} == {"age", "age-shuffled"}
+    means = [row for row in rows if row["method"] == "mean"]
+    assert all(row["r"] is None and len(set(row["predicted"])) == 1 for row in means)
+    assert "standard deviations over folds" in capsys.readouterr().out

@@ -75,7 +75,7 @@ def test_an_ensemble_predicts_the_mean_of_its_networks(fitted: CIGNNRegressor, b
     with torch.no_grad():
         members = [member.eval()(brains.batch()).logits[:, 0] for member in fitted.network_.networks()]
     mean, scale = fitted.target_scale_
-    expected = mean + scale * torch.stack(members).mean(0).numpy()
+    expected = mean + scale * fitted.score_line_.of(torch.stack(members).mean(0).numpy())
     np.testing.assert_allclose(fitted.predict(brains), expected, rtol=1e-5)
 
 
@@ -101,6 +101,7 @@ def test_saved_models_are_the_same(fitted: CIGNNRegressor, brains: GraphSet, tmp
     fitted.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert (loaded.predict(brains) == fitted.predict(brains)).all()
+    assert loaded.score_line_[:2] == fitted.score_line_[:2]
     assert loaded.target == "BDI" and loaded.target_scale_ == fitted.target_scale_
     assert loaded.trained_on(brains).all()
     np.testing.assert_array_equal(loaded.explain(brains).log_odds, fitted.explain(brains).log_odds)
@@ -148,7 +149,9 @@ def test_the_best_epoch_is_that_of_the_smallest_loss(brains: GraphSet) -> None:
     assert model.best_epoch_ == history["epoch"][cost.idxmin()]
     row = history.set_index("epoch").loc[model.best_epoch_]
     scale = model.target_scale_.scale
-    error = np.square((held_out.y - model.predict(held_out)) / scale).mean()
+    line = model.score_line_
+    given = (model.predict(held_out) - model.target_scale_.mean - scale * line.intercept) / line.slope
+    error = np.square((held_out.y - model.target_scale_.mean - given) / scale).mean()
     assert row["validation_loss"] == pytest.approx(error, rel=1e-4)
     assert row["validation_r2"] == pytest.approx(1 - error, rel=1e-3, abs=1e-5)
 

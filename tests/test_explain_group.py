@@ -245,7 +245,7 @@ def test_bad_input_is_named(cohort, change, message):
 
 
 def test_what_is_no_classifier_of_graphs_is_refused(cohort):
-    with pytest.raises(TypeError, match="classifier of graphs"):
+    with pytest.raises(TypeError, match="classifier or regressor of graphs"):
         explain_group(object(), cohort)
     with pytest.raises(TypeError, match="GridSearchCV; fit it and give its best_estimator_"):
         explain_group(make_connectome_pipeline(GridSearchCV(svm(), {"C": [1.0]})), cohort)

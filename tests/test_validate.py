@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cignn import Cohort, CohortClassifier, load_model
 from cignn.cli import app
 from cignn.datasets import make_cohort
-from cignn.estimators import CohortRegressor, make_estimator
+from cignn.estimators import make_estimator
 from cignn.evaluation import calibration_line, classification_scores, validate
 from cignn.evaluation.calibration import brier_score
 
@@ -154,10 +154,3 @@ def test_the_command_writes_tables_and_tells_json(
     told = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert told["subjects"] == elsewhere.sum() and not told["recentred"]
     assert {"scores", "calibration", "reliability", "sites", "nuisances", "drift"} <= set(told)
-
-
-def test_a_model_of_scores_is_refused() -> None:
-    cohort = make_cohort(40, n_rois=8, n_edges=3, data="matrices", score=True, random_state=0)
-    model = CohortRegressor.make(make_estimator("ridge")).fit(cohort, cohort.y)
-    with pytest.raises(TypeError, match="predict classes, this one predicts a score"):
-        validate(model, cohort)

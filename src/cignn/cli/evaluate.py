@@ -73,6 +73,7 @@ from cignn.cli.scores import (
     SCORE_NAMES,
     Target,
     refuse_classes,
+    refuse_target,
     score_methods,
     show_sites,
     write_sites,
@@ -219,6 +220,7 @@ def evaluate(
     check_methods(names_in(methods))
     chosen = score_methods(names_in(methods), target)
     refuse_classes(context, target, *FOR_CLASSES)
+    refuse_target(target, deconfound, deconfound_on)
     check_data(data, format, label, assignments(load), target)
     check_kind(connectivity, fisher)
     fused = check_views(views, view, connectivity)
@@ -275,12 +277,12 @@ def evaluate(
             raise InterruptedWorkError(kept_tasks(store, before, out, planned)) from None
         missing = missing_tasks(planned, store)
         write_predictions(out, store, results)
-        points, checked, sites = None, None, None
+        points, sites = None, None
         if target is None:
             points = write_decisions(out, store, results, counted, shares)
-            checked = checked_predictions(store, planned, cohort, counted)
         else:
             sites = write_sites(out, store, results)
+        checked = checked_predictions(store, planned, cohort, counted)
     trivial = trivial_scores(tasks, cohort)
     table = summary(results, as_text=False)
     table.columns = [" ".join(pair).strip() for pair in table.columns]
@@ -308,14 +310,14 @@ def evaluate(
         content |= {"comparison": compared_by, "missing": [str(task) for task in missing]}
         simple = trivial.groupby(["method", "metric"], sort=False)["value"].mean().reset_index()
         content |= {"trivial": simple, "permutations": tested, "operating_points": points}
-        if checked is not None:
-            content |= {"nuisances": checked.table, "site_controlled_auc": checked.areas}
+        content |= {"nuisances": checked.table}
+        areas, within = {"site_controlled_auc": checked.areas}, {"site_controlled_r2": checked.within}
+        content |= areas if target is None else within
         content |= {} if target is None else {"target": target, "sites": sites}
         content |= {"learning_curve": learnt}
         say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
     else:
-        if checked is not None:
-            show_nuisances(checked)
+        show_nuisances(checked, "label" if target is None else "score")
         if tested is not None:
             show_permutations(tested)
         if learnt is not None:
@@ -400,6 +402,7 @@ def audit(
     deconfound: opt.Deconfound = None,
     deconfound_on: opt.DeconfoundOn = "auto",
     label: opt.Label = "label",
+    target: Target = None,
     atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
     load: opt.Load = None,
@@ -411,11 +414,13 @@ def audit(
     Duplicates, sites and covariates that predict the label, connectivity that
     predicts the site, predictions of the label that follow motion, age, sex or
     site: each with its size and with advice. With --deconfound these predictions
-    are made without the effects of the covariates named.
+    are made without the effects of the covariates named. With --target a score
+    such as age takes the place of the label.
 
     Example: [bold]cignn audit my_study[/]
     """
     format_of(data, format)  # before the wait for imports
+    refuse_target(target, deconfound, deconfound_on)
     from cignn import Cohort
 
     if out is not None:
@@ -423,9 +428,12 @@ def audit(
     options = assignments(load)
     if format_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
         options = dict.fromkeys(("duplicates", "non_finite", "constant_rois"), "keep") | options
-    cohort = read_data(data, format=format, label=label, atlas=atlas, load=options, new=True, quiet=as_json)
+    read: dict[str, Any] = {"format": format, "label": label, "atlas": atlas, "target": target}
+    cohort = read_data(data, **read, load=options, new=True, quiet=as_json)
     if not isinstance(cohort, Cohort):
         raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
+    if target is not None and cohort.y is None:
+        cohort.with_target(target)  # raises and names the columns that there are
     suggest_atlas(cohort.roi_names, as_json)
     from cignn.connectome import Deconfound
     from cignn.evaluation import audit as look

@@ -27,7 +27,14 @@ from cignn.cli.decisions import Calibrate, Threshold, check_decisions, with_deci
 from cignn.cli.models import called, check_kind, check_methods, cohort_model, refuse_for_graphs, suggest_atlas
 from cignn.cli.outputs import STEPS, evaluation_of, other_settings
 from cignn.cli.reading import check_data, how_many, read_data
-from cignn.cli.scores import SCORE_NAMES, Target, predicts_scores, refuse_classes, score_methods
+from cignn.cli.scores import (
+    SCORE_NAMES,
+    Target,
+    predicts_scores,
+    refuse_classes,
+    refuse_target,
+    score_methods,
+)
 from cignn.cli.settings import FILE, assignments, names_in, read_settings, settings_text
 from cignn.cli.views import View, Views, check_views, fused_methods, with_views
 
@@ -96,6 +103,7 @@ def fit(
     check_methods([method])
     (method,) = score_methods([method], target)
     refuse_classes(context, target, "positive", "views", "view", "calibrate", "threshold")
+    refuse_target(target, deconfound, deconfound_on)
     check_data(data, format, label, assignments(load), target)
     check_kind(connectivity, fisher)
     fused = check_views(views, view, connectivity)

@@ -1,4 +1,4 @@
-"""`cignn group`: which connections separate two classes, how sure that is, and whether it comes back."""
+"""`cignn group`: which connections separate classes or tell a score, how sure that is, and if it returns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cignn.cli import options as opt
 from cignn.cli.app import InterruptedWorkError, command, say, say_json, say_words
 from cignn.cli.models import check_kind, check_methods, cohort_model, refuse_for_graphs
 from cignn.cli.reading import check_data, check_folder, read_data
+from cignn.cli.scores import Target, refuse_classes, refuse_target, score_methods
 from cignn.cli.settings import FILE, assignments, names_in, write_settings
 
 if TYPE_CHECKING:
@@ -78,22 +79,27 @@ def group(
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     label: opt.Label = "label",
+    target: Target = None,
     atlas: opt.AtlasName = None,
     format: opt.Format = "auto",
     load: opt.Load = None,
     config: opt.Config = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Explain what separates two classes of a cohort, with its uncertainty.
+    """Explain what separates two classes of a cohort, or tells a score.
 
     Models are trained on half-samples of the subjects and on permuted labels.
     The folder then holds summary.txt, connections.csv (effects, stability, q),
-    systems.csv, components.csv, nuisance.csv and group.npz.
+    systems.csv, components.csv, nuisance.csv and group.npz. With --target the
+    connections are those that tell a score such as age.
 
     Example: [bold]cignn group my_study --deconfound age,site --out group[/]
     """
-    check_data(data, format, label, assignments(load))
     check_methods([method])
+    (method,) = score_methods([method], target)
+    refuse_classes(context, target, "positive")
+    refuse_target(target, deconfound, deconfound_on)
+    check_data(data, format, label, assignments(load), target)
     check_kind(connectivity, fisher)
     ways = _ways(reproducibility)
     from cignn import Cohort
@@ -105,9 +111,11 @@ def group(
     check_folder(out)
     given = {"preset": preset, "epochs": epochs, "n_estimators": n_estimators}
     params = assignments(settings) | {name: value for name, value in given.items() if value is not None}
+    params |= {} if target is None else {"target": target}
     model: Any = make_estimator(method, **({"random_state": seed, "device": device} | params))
-    cohort = read_data(data, format=format, label=label, atlas=atlas, load=assignments(load), quiet=as_json)
-    counted = _target(labels_of(cohort).y, positive)
+    named: dict[str, Any] = {"format": format, "label": label, "atlas": atlas, "target": target}
+    cohort = read_data(data, **named, load=assignments(load), quiet=as_json)
+    counted = None if target is not None else _target(labels_of(cohort).y, positive)
     if isinstance(cohort, Cohort):
         steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
         choices = (*steps, deconfound, deconfound_on, combat_on, repeated_scans)
@@ -170,6 +178,7 @@ def _content(found: GroupExplanation, compared: dict[str, Reproducibility]) -> d
     facts = ("classes", "n_subjects", "reading", "reason", "alpha", "p", "systems", "components", "nuisance")
     return {
         **{name: getattr(found, name) for name in facts},
+        "target": found.score or None,
         "connections": found.table[found.table["selected"]],
         "reproducibility": {by: one.means for by, one in compared.items()},
     }

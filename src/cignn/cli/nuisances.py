@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 class Checked(NamedTuple):
-    """Tests of nuisances and AUC within sites, one row per method each; None where there are none."""
+    """Tests of nuisances, and AUC or R² within sites, one row per method each; None where there are none."""
 
     table: pd.DataFrame | None
     areas: pd.DataFrame | None
+    within: pd.DataFrame | None = None
 
 
 def checked_predictions(
@@ -47,21 +48,27 @@ def joined(found: dict[str, Any]) -> Checked:
     table = pd.concat(tables, ignore_index=True) if tables else None
     if table is not None:
         table = table[["method", *(name for name in table if name != "method")]]
-    return Checked(table, pd.DataFrame(areas) if areas else None)
+    within = [{"method": n, **checks.r2._asdict()} for n, checks in found.items() if checks.r2 is not None]
+    tables = [pd.DataFrame(rows) if rows else None for rows in (areas, within)]
+    return Checked(table, *tables)
 
 
-def show_nuisances(checked: Checked) -> None:
-    """Show what predictions owe to nuisances, a row per method."""
+def show_nuisances(checked: Checked, what: str = "label") -> None:
+    """Show what predictions owe to nuisances, a row per method; what : "label" or "score"."""
     if checked.table is not None:
         rows = checked.table
         said = [_words(size, p) for size, p in zip(rows["association"], rows["p_holm"], strict=True)]
         wide = rows.assign(said=said).pivot(index="method", columns="nuisance", values="said")
         wide = wide.loc[rows["method"].unique(), rows["nuisance"].unique()]
-        show_table(wide.reset_index(), "predictions follow, at equal label: association (p, Holm)")
+        show_table(wide.reset_index(), f"predictions follow, at equal {what}: association (p, Holm)")
     if checked.areas is not None:
         columns = {"value": "same site", "low": "low", "high": "high", "overall": "all pairs"}
         shown = checked.areas[["method", *columns, "n_sites"]].rename(columns=columns)
         show_table(shown, "ROC-AUC among subjects of the same site, with 95 % interval")
+    if checked.within is not None:
+        columns = {"value": "same site", "overall": "all", "r": "r, same site", "overall_r": "r, all"}
+        shown = checked.within[["method", "value", "low", "high", "overall", "r", "overall_r", "n_sites"]]
+        show_table(shown.rename(columns=columns), "R² among subjects of the same site, with 95 % interval")
 
 
 def _words(size: float, p: float) -> str:

@@ -140,6 +140,12 @@ def report(
             f"({type(fitted).__name__}); see cignn explain {model} and cignn validate {model}."
         )
     if settings.get("target") is not None:
+        for name, value in {"--group": group, "--resamples": resamples}.items():
+            if value:
+                raise typer.BadParameter(
+                    "is for classes, this report is of a score; the tables of cignn group stand beside it.",
+                    param_hint=f"'{name}'",
+                )
         shown = with_names if atlas is not None else None
         report_of_scores(context, run, data, out, fitted, results, title, shown, as_json)
         return

@@ -15,7 +15,7 @@ from cignn.cli import options as opt
 from cignn.cli.app import complain, say, say_json, show_facts, show_table
 from cignn.cli.outputs import read_trivial
 from cignn.cli.reading import as_graphs, name_of, read_data, subject_names
-from cignn.cli.settings import assignments, read_settings, write_settings
+from cignn.cli.settings import assignments, names_in, read_settings, write_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +69,26 @@ def refuse_classes(context: typer.Context, target: str | None, *names: str) -> N
             raise typer.BadParameter(
                 "is for classes, --target predicts a score; leave it out.", param_hint=f"'{param.opts[0]}'"
             )
+
+
+def refuse_target(target: str | None, deconfound: str | None, on: str = "all") -> None:
+    """Refuse to take out the score that is predicted, or effects within classes where there are none."""
+    if target is None or deconfound is None:
+        return
+    from cignn.datasets.participants import known_name
+
+    def plain(name: str) -> str:
+        return (known_name(name) or name).lower()
+
+    if plain(target) in map(plain, names_in(deconfound)):
+        raise typer.BadParameter(
+            f"{target} is what is predicted, without it nothing is left to predict; leave it out.",
+            param_hint="'--deconfound'",
+        )
+    if on not in ("auto", "all"):
+        raise typer.BadParameter(
+            f"{on} is for classes, --target predicts a score; leave it out.", param_hint="'--deconfound-on'"
+        )
 
 
 def predicts_scores(model: Any) -> bool:

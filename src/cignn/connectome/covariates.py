@@ -21,6 +21,7 @@ from cignn.datasets.cohort import Cohort
 from cignn.datasets.cohort_repairs import take_rois
 from cignn.datasets.labels import control_class, without_site
 from cignn.datasets.participants import NUMBERS, known_column, numbers
+from cignn.datasets.scores import is_score, same_as_score
 
 PUBLIC = {"motion": "mean_fd"}  # name in lists of covariates → column
 NON_FINITE = Option(
@@ -176,6 +177,27 @@ def known_covariates(X: Cohort, names: Sequence[str]) -> list[str]:
             remedy="add it",
         )
     return names
+
+
+def refuse_score(X: Cohort, y: npt.ArrayLike | None, names: Sequence[str], fit_on: str) -> None:
+    """Raise where the score that is predicted would be taken out, or effects fitted within its values."""
+    given = X.y if y is None else np.asarray(y)
+    if given is None or len(given) != len(X) or not is_score(given):
+        return
+    if fit_on != "all":
+        raise DataError(
+            f"effects of covariates are fitted {'on' if fit_on == 'controls' else ''} "
+            f"{fit_on.replace('_', ' ')}, which a score has not".replace("  ", " "),
+            options=[Option("fit_on", ("all",), "pass {}", "Deconfound")],
+        )
+    for name in names:
+        values = find_covariate(X, name)
+        if values is not None and same_as_score(values, given):
+            raise DataError(
+                f"{name} is the score that is predicted, without it nothing would be left to predict",
+                values=[name],
+                options=[Option("covariates", advice="leave it out of {}", step="Deconfound")],
+            )
 
 
 class CovariateColumn(NamedTuple):

@@ -22,6 +22,7 @@ from cignn.connectome.covariates import (
     controls_among,
     find_covariate,
     known_covariates,
+    refuse_score,
 )
 from cignn.datasets.cohort import Cohort
 from cignn.datasets.scores import is_score
@@ -129,7 +130,8 @@ class Deconfound(CohortTransformer):
         X : Cohort
             Training subjects with matrices and the covariates.
         y : array-like of shape (n,), default=None
-            Labels, not used with ``fit_on="all"``. By default those of the cohort, if it has any.
+            Labels, not used with ``fit_on="all"``; those of the cohort by default, if it has any. Of a score,
+            which only "all" goes with, a covariate that is the score itself is refused.
 
         Returns
         -------
@@ -138,6 +140,7 @@ class Deconfound(CohortTransformer):
         """
         self._check(X)
         self.fit_on_ = self._resolved(X, y)
+        refuse_score(X, y, self.covariates, self.fit_on_)
         labels = self._labels(X, y) if self.fit_on_ == "within_classes" else None
         if self.fit_on_ == "controls":
             X = X[controls_among(X, y, self.control, "Deconfound")]

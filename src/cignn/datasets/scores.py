@@ -53,6 +53,15 @@ def as_scores(labels: Any, what: str = "y") -> np.ndarray:
     return scores
 
 
+def same_as_score(values: Any, score: Any) -> bool:
+    """Whether a column (n,) is the score (n,) itself, such as everybody's age where that is predicted."""
+    column = pd.Series(np.asarray(values)).infer_objects()
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return False
+    known = pd.to_numeric(pd.Series(np.asarray(score)), errors="coerce").to_numpy(float)
+    return len(column) == len(known) and np.allclose(column.to_numpy(float), known, equal_nan=True)
+
+
 def score_strata(scores: np.ndarray) -> np.ndarray:
     """(n,) numbers of strata of similar scores, by quantiles: up to five, of about 20 subjects at least.
 

@@ -13,6 +13,7 @@ from cignn._random import RandomState
 from cignn.estimators.ci_gnn import CIGNNEstimator
 from cignn.estimators.ci_gnn_settings import as_settings
 from cignn.estimators.neural_regressor import NeuralGraphRegressor
+from cignn.estimators.score_line import LINE_RULE
 from cignn.estimators.settings import is_auto
 from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
@@ -27,8 +28,10 @@ class CIGNNRegressor(CIGNNEstimator, NeuralGraphRegressor):
     """Predict a score of graphs, such as age or a symptom score, and show which edges made it, by CI-GNN.
 
     The network is that of `CIGNNClassifier` with one output. It is trained by the squared error of the
-    standardised score, and the causal terms take a Gaussian kernel on the score. Contributions of edges are
-    in units of the score; base and contributions of a graph add up to its prediction.
+    standardised score, and the causal terms take a Gaussian kernel on the score. Networks that are stopped
+    early predict too near the mean; a line fitted to predictions of their validation graphs stretches them.
+    Contributions of edges are in units of the score; base and contributions of a graph add up to its
+    prediction.
 
     Parameters
     ----------
@@ -63,6 +66,9 @@ class CIGNNRegressor(CIGNNEstimator, NeuralGraphRegressor):
     ----------
     target_scale_ : Scale
         Mean and standard deviation of the training scores.
+    score_line_ : ScoreLine
+        Slope and intercept of the line from what the networks give to the standardised score, with the
+        measured slope and its standard error. The slope is 1 where no more is certain.
     settings_ : dict
         The settings used, with the ``preset`` that was picked.
     network_ : cignn.nn.ScoreCIGNN
@@ -115,6 +121,16 @@ class CIGNNRegressor(CIGNNEstimator, NeuralGraphRegressor):
         self.device = device
         self.verbose = verbose
         self.random_state = random_state
+
+    def resolved_defaults(self) -> dict[str, Any]:
+        """Return the values that the preset and "auto" stand for, and how predictions are stretched.
+
+        Returns
+        -------
+        dict of str to dict
+            Values by preset; "score_line" has the rule of the line, see `score_line_`.
+        """
+        return super().resolved_defaults() | {"score_line": LINE_RULE}
 
     def _resolved(self, params: Mapping[str, Any], aligned: bool) -> dict[str, Any]:
         settings = super()._resolved(params, aligned) | OF_SCORES | dict(as_settings(params["settings"]))

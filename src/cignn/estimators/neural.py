@@ -217,6 +217,10 @@ class NeuralGraphEstimator(GraphEstimator):
             tables = [table.assign(member=member) for member, table in enumerate(tables)]
         self.history_ = pd.concat(tables, ignore_index=True)
         self.best_epoch_ = best if len(trained) > 1 else best[0]
+        self._finish(trained)
+
+    def _finish(self, trained: Sequence[Training]) -> None:
+        """Learn what follows from the networks and their validation graphs."""
 
     def _training(
         self,
@@ -339,13 +343,14 @@ class NeuralGraphEstimator(GraphEstimator):
 
     # -------------------------------------------------------------- predicting
 
-    def _logits(self, graphs: GraphSet) -> np.ndarray:
-        """(g, outputs) what the network gives, in batches of graphs of similar size."""
-        device = next(self.network_.parameters()).device
+    def _logits(self, graphs: GraphSet, network: GraphModel | None = None) -> np.ndarray:
+        """(g, outputs) what the network, or one of its members, gives, graphs of similar size together."""
+        network = self.network_ if network is None else network
+        device = next(network.parameters()).device
         rows = np.empty((len(graphs), self._n_outputs()), np.float64)
-        with torch.no_grad(), evaluation_mode(self.network_):
+        with torch.no_grad(), evaluation_mode(network):
             for index in graphs.batch_indices(self.settings_["batch_size"]) if len(graphs) else []:
-                logits = self.network_(graphs.batch(index).to(device)).logits
+                logits = network(graphs.batch(index).to(device)).logits
                 rows[index] = self._decided(logits).double().cpu().numpy()
         return rows
 

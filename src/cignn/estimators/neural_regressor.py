@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,7 +13,8 @@ from cignn.estimators.explaining import Contributed, explained_batches, put_edge
 from cignn.estimators.feeds import Data
 from cignn.estimators.neural import NeuralGraphEstimator, Target
 from cignn.estimators.regressor import FEWEST_GRAPHS, GraphRegressor, Scale, checked_scores, scored
-from cignn.estimators.training import evaluation_mode
+from cignn.estimators.score_line import ScoreLine, fit_line
+from cignn.estimators.training import Training, evaluation_mode
 from cignn.explanations import Explanations
 from cignn.graphs import GraphSet
 
@@ -24,6 +26,8 @@ class NeuralGraphRegressor(NeuralGraphEstimator, GraphRegressor):
     ----------
     target_scale_ : Scale
         Mean and standard deviation of the training scores.
+    score_line_ : ScoreLine
+        Line from what the networks give to the standardised score, see `cignn.estimators.score_line`.
     network_ : torch.nn.Module
         The trained network.
     history_ : DataFrame
@@ -40,6 +44,9 @@ class NeuralGraphRegressor(NeuralGraphEstimator, GraphRegressor):
     >>> isinstance(CIGNNRegressor(), NeuralGraphRegressor)
     True
     """
+
+    score_line_: ScoreLine = ScoreLine()  # also of models saved before it was kept
+    _stretches: bool = True  # whether ``fit`` fits the line
 
     def _target(self, X: Any, y: Any) -> tuple[GraphSet, Target]:
         self._check_target()
@@ -62,6 +69,28 @@ class NeuralGraphRegressor(NeuralGraphEstimator, GraphRegressor):
     def _learnt(self, target: Target) -> None:
         self.target_scale_ = target.about
 
+    def _finish(self, trained: Sequence[Training]) -> None:
+        self.score_line_ = ScoreLine()
+        if self._stretches and not self.interrupted_:  # half-trained networks say nothing of the line
+            self.score_line_ = self._line([one.validation for one in trained])
+
+    def _line(self, validation: Sequence[Data]) -> ScoreLine:
+        """Fit the line on the graphs that networks were validated on, in the order of the networks."""
+        graphs = validation[0].graphs  # the same for all: those of ``fit``, or an eval_set
+        scores, total, count = np.zeros((3, len(graphs)))
+        for network, part in zip(self.network_.networks(), validation, strict=True):
+            scores[part.rows] = part.y
+            total[part.rows] += self._logits(graphs[part.rows], network)[:, 0]
+            count[part.rows] += 1
+        known = np.flatnonzero(count)
+        names = np.asarray(graphs.meta.get("subject", np.arange(len(graphs))))[known]
+        return fit_line(scores[known], total[known] / count[known], len(np.unique(names.astype(str))))
+
+    def _output_scale(self) -> Scale:
+        mean, scale = self.target_scale_
+        line = self.score_line_
+        return Scale(mean + scale * line.intercept, scale * line.slope)
+
     def _n_outputs(self) -> int:
         return 1
 
@@ -82,7 +111,7 @@ class NeuralGraphRegressor(NeuralGraphEstimator, GraphRegressor):
             Scores, in the units of those learnt from.
         """
         X = self._check_fitted(X)
-        return checked_scores(self.target_scale_.restored(self._logits(X)[:, 0]))
+        return checked_scores(self._output_scale().restored(self._logits(X)[:, 0]))
 
     def explain(self, X: GraphSet, *, contributions: bool = True) -> Explanations:
         """Say of every edge where the network looks and what the edge did to the predicted score.
@@ -108,9 +137,20 @@ class NeuralGraphRegressor(NeuralGraphEstimator, GraphRegressor):
         for index, batch in explained_batches(self, X):
             with torch.no_grad(), evaluation_mode(self.network_):
                 out = self.network_(batch)
-            predictions[index] = self.target_scale_.restored(out.logits[:, 0].double().cpu().numpy())
+            predictions[index] = self._output_scale().restored(out.logits[:, 0].double().cpu().numpy())
             put_edges(weights, X, index, out.edge_weights)
             if contributions:
                 found.add(self, X, index, batch, None)
         told = (found.values, found.base) if contributions else (None, None)
         return self._explanations(X, weights, predictions, *told)
+
+    # ---------------------------------------------------------------- saving
+
+    def _config(self) -> dict[str, Any]:
+        return super()._config() | {"score_line": self.score_line_.as_list()}
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> Self:
+        estimator = super()._from_config(config)
+        estimator.score_line_ = ScoreLine.read(config.get("score_line"))
+        return estimator

@@ -162,6 +162,10 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
     def _reference(self, graphs: GraphSet, labels: np.ndarray) -> EdgeReference:
         return EdgeReference.of(graphs, REFERENCE)
 
+    def _output_scale(self) -> Scale:
+        """The scale of what the model gives; that of the scores unless the model corrects itself."""
+        return self.target_scale_
+
     def _check_target(self) -> None:
         if not isinstance(self.target, str) or not self.target.strip():
             raise ValueError(
@@ -176,8 +180,8 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
         contributions: list[np.ndarray] | None,
         base: np.ndarray | None,
     ) -> Explanations:
-        """Explanations in units of the score; contributions and base are of standardised ones."""
-        mean, scale = self.target_scale_
+        """Explanations in units of the score; contributions and base are of what the model gives."""
+        mean, scale = self._output_scale()
         return Explanations(
             graphs,
             weights,

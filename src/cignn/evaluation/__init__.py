@@ -49,7 +49,9 @@ from cignn.evaluation.reproducibility import Reproducibility, reproducibility
 from cignn.evaluation.resampling import bootstrap_intervals, permutation_p_value, permutation_test
 from cignn.evaluation.retest import Retest, intraclass_correlation, retest_reliability
 from cignn.evaluation.runner import TaskFailedWarning, evaluate
+from cignn.evaluation.score_validation import ScoreCalibration, ScoreValidation
 from cignn.evaluation.site_auc import SiteControlledAUC, site_controlled_auc
+from cignn.evaluation.site_r2 import SiteControlledR2, site_controlled_r2
 from cignn.evaluation.splits import Split
 from cignn.evaluation.splitters import (
     PROTOCOLS,
@@ -94,8 +96,11 @@ __all__ = [
     "RemovalCurve",
     "Reproducibility",
     "Retest",
+    "ScoreCalibration",
+    "ScoreValidation",
     "SelfConsistency",
     "SiteControlledAUC",
+    "SiteControlledR2",
     "Split",
     "Store",
     "Subsampled",
@@ -151,6 +156,7 @@ __all__ = [
     "self_consistency",
     "sensitivity_at_specificity",
     "site_controlled_auc",
+    "site_controlled_r2",
     "site_table",
     "sparsity",
     "stability",

@@ -1,7 +1,7 @@
 """`audit`: what in a cohort could pass for a diagnosis without being one.
 
-Duplicates, subjects on both sides of a split, sites and covariates that tell the label, connectivity that
-tells the site: each becomes a `Finding` with its size and what to do.
+Duplicates, subjects on both sides of a split, sites and covariates that tell the label or the score,
+connectivity that tells the site: each becomes a `Finding` with its size and what to do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cignn.datasets.likeness import (
     near_identical_pairs,
     too_many,
 )
-from cignn.datasets.scores import is_score
+from cignn.datasets.scores import is_score, same_as_score
 from cignn.evaluation.prediction_probe import prediction_findings
 from cignn.evaluation.probes import (
     FEWEST,
@@ -36,6 +36,7 @@ from cignn.evaluation.probes import (
     number_from_connectivity,
 )
 from cignn.evaluation.retest import has_repeats, retest_reliability
+from cignn.evaluation.score_probe import score_findings, score_prediction_findings
 
 CLEAR = 3.0  # standard errors above chance from which a score is no accident
 NOTABLE, STRONG = 0.55, 0.65  # AUC of the label told from a covariate
@@ -56,9 +57,10 @@ def audit(
 ) -> Audit:
     """Check a cohort for confounds and duplicates that would make scores misleading.
 
-    Examples are a site or head motion that predicts the label, and the same scan under two ids. A finding
-    such as "site → label" says how well one thing predicts another in cross-validation. It is flagged if the
-    score is both large and three standard errors above chance. A subject with several scans counts once.
+    Examples are a site or head motion that predicts the label, and the same scan under two ids. Labels may be
+    classes or a score, see `Cohort.with_target`. A finding such as "site → label" says how well one thing
+    predicts another in cross-validation. It is flagged if the score is both large and three standard errors
+    above chance. A subject with several scans counts once.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ def audit(
         Two subjects whose connectivity correlates at least this much count as the same scan. The cohort's
         mean and leading principal components are removed before, so that different subjects are near 0.
     covariates : sequence of str, default=("age", "sex", "mean_fd")
-        Columns of ``cohort.covariates`` that are tested as predictors of the label.
+        Columns of ``cohort.covariates`` that are tested as predictors of the label, or the score.
     predictions : DataFrame, default=None
         Rows of `Store.predictions` of one method: whether they follow a nuisance beyond the label is tested
         instead of the predictions of a linear model that the audit fits.
@@ -101,37 +103,41 @@ def audit(
         raise ValueError("audit needs at least one subject, the cohort has none.")
     if reason := too_many(cohort):
         raise DataError(f"the audit compares all subjects: {reason}, as audit(cohort[:5000]) does")
-    if cohort.y is not None and is_score(cohort.y):
-        cohort = cohort.with_y(None)  # the probes below tell classes
+    scored = cohort.y is not None and is_score(cohort.y)
     vectors, constant = connectivity_vectors(cohort)
     pairs = near_identical_pairs(vectors, near_identical)
     findings = [
         _not_finite(cohort),
         _constant_rois(cohort, constant),
         *_duplicates(cohort, pairs, near_identical),
-        *_retest(cohort),
+        *_retest(cohort.with_y(None) if scored else cohort),
     ]
     if split is not None:
         findings.append(_both_sides(cohort, pairs, _splits(split, len(cohort))))
     once = _once(cohort)
     people = cohort[once]
-    to_label = _to_label(people, covariates)
-    findings += to_label + _balance(people)
-    leaks = any(f.name == "site → label" and f.severity in ("serious", "warning") for f in to_label)
-    findings += _from_connectivity(people, vectors[once], leaks)
+    if scored:
+        to_label = score_findings(people, _columns(people, covariates))
+    else:
+        to_label = _to_label(people, covariates) + _balance(people)
+    findings += to_label
+    leaky = ("site → label", "site → score")
+    leaks = any(f.name in leaky and f.severity in ("serious", "warning") for f in to_label)
+    findings += _from_connectivity(people, vectors[once], leaks, "score" if scored else "label")
     if deconfound is not None and not isinstance(deconfound, Deconfound):
         deconfound = Deconfound(deconfound, unseen="pass")
-    findings += prediction_findings(people, vectors[once], predictions, deconfound)
+    of_predictions = score_prediction_findings if scored else prediction_findings
+    findings += of_predictions(people, vectors[once], predictions, deconfound)
     return Audit(findings, len(np.unique(cohort.subjects)), len(cohort))
 
 
 def _once(cohort: Cohort) -> np.ndarray:
-    """Positions of one scan of each subject, of each of its labels where it has several.
+    """Positions of one scan of each subject, of each of its classes where it has several.
 
     A probe on all scans would find a subject it was fitted on, and take scans for independent people.
     """
     table = pd.DataFrame({"subject": cohort.subjects.astype(str)})
-    if cohort.y is not None:
+    if cohort.y is not None and not is_score(cohort.y):
         table["y"] = pd.Series(cohort.y).astype(str)
     return np.flatnonzero(~table.duplicated())
 
@@ -195,7 +201,8 @@ def _retest(cohort: Cohort) -> list[Finding]:
 
 def _conflict(y: np.ndarray, pairs: pd.DataFrame) -> str:
     different = int((y[pairs["first"]] != y[pairs["second"]]).sum())
-    return f"; {different} of them with different labels" if different else ""
+    what = "scores" if is_score(y) else "labels"
+    return f"; {different} of them with different {what}" if different else ""
 
 
 def _splits(split: Any, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -281,13 +288,22 @@ def _constant_rois(cohort: Cohort, constant: np.ndarray) -> Finding:
         message += f"; most at {_some([f'{site} ({count})' for site, count in where.items()])}"
     if cohort.y is not None:
         once = _once(cohort)
-        table = pd.crosstab(bad[once], pd.Series(cohort.y).to_numpy()[once])
-        if table.shape[1] > 1 and (p := stats.chi2_contingency(table).pvalue) < 0.001:
-            severity, message = "serious", f"{message}; they go along with the label (p = {p:.1g})"
-            advice = "drop these ROIs from everyone: a model can read the label from where signal is missing"
+        p, what = _goes_along(bad[once], pd.Series(cohort.y).to_numpy()[once])
+        if p < 0.001:
+            severity, message = "serious", f"{message}; they go along with the {what} (p = {p:.1g})"
+            advice = f"drop these ROIs from everyone: a model can read the {what} from lacking signal"
     lost = {"subject": cohort.subjects[bad], "ROIs without signal": constant[bad].sum(1)}
     details = pd.DataFrame(lost | {"names": [", ".join(own) for own in names]})
     return Finding(name, severity, _people(cohort, bad), "subjects", message, advice, details)
+
+
+def _goes_along(bad: np.ndarray, y: np.ndarray) -> tuple[float, str]:
+    """p of the hypothesis that lack of signal has nothing to do with the label or score; which it is."""
+    if is_score(y):
+        groups = [pd.to_numeric(pd.Series(y[side])).dropna() for side in (bad, ~bad)]
+        return (float(stats.mannwhitneyu(*groups).pvalue) if all(map(len, groups)) else 1.0), "score"
+    table = pd.crosstab(bad, y)
+    return (float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0), "label"
 
 
 def _people(cohort: Cohort, scans: np.ndarray) -> int:
@@ -305,22 +321,29 @@ def _of_all(cohort: Cohort, scans: np.ndarray) -> str:
 # --------------------------------------------------------------------- label, site, motion
 
 
-def _to_label(cohort: Cohort, covariates: Sequence[str]) -> list[Finding]:
-    """How well each covariate, and all of them, predict the label without connectivity."""
+def _columns(cohort: Cohort, covariates: Sequence[str]) -> dict[str, np.ndarray]:
+    """(n, k) numbers of site, covariates, scan length and of all of these, by name."""
     columns: dict[str, np.ndarray] = {}
     if cohort.sites is not None:
         columns["site"] = coded(cohort.sites)
     for name in covariates:
-        if name in cohort.covariates:
+        scored = cohort.y is not None and is_score(cohort.y)
+        if name in cohort.covariates and not (scored and same_as_score(cohort.covariates[name], cohort.y)):
             columns["motion" if name == "mean_fd" else name] = coded(cohort.covariates[name])
     if cohort.lengths is not None and len(np.unique(cohort.lengths)) > 1:
         columns["scan length"] = coded(cohort.lengths)
+    if len(columns) > 1:
+        columns["all of these"] = np.concatenate(list(columns.values()), axis=1)
+    return columns
+
+
+def _to_label(cohort: Cohort, covariates: Sequence[str]) -> list[Finding]:
+    """How well each covariate, and all of them, predict the label without connectivity."""
+    columns = _columns(cohort, covariates)
     if cohort.y is None:
         return [Finding("label", "unknown", np.nan, "AUC", "the cohort has no labels")]
     labelled = pd.notna(pd.Series(cohort.y)).to_numpy()
     y = cohort.y[labelled]
-    if len(columns) > 1:
-        columns["all of these"] = np.concatenate(list(columns.values()), axis=1)
     return [_label_finding(name, label_from(values[labelled], y)) for name, values in columns.items()]
 
 
@@ -389,19 +412,19 @@ def _balance(cohort: Cohort) -> list[Finding]:
     return [*out, Finding(name, severity, strength, measure, message, advice, table)]
 
 
-def _from_connectivity(cohort: Cohort, vectors: np.ndarray, leaks: bool) -> list[Finding]:
-    """What connectivity gives away besides the label."""
+def _from_connectivity(cohort: Cohort, vectors: np.ndarray, leaks: bool, what: str) -> list[Finding]:
+    """What connectivity gives away besides the label or score; what : which of these it is."""
     out = []
     if cohort.sites is not None:
         probe = class_from_connectivity(vectors, cohort.sites)
-        out.append(_site_finding(probe, leaks))
+        out.append(_site_finding(probe, leaks, what))
     if "mean_fd" in cohort.covariates:
         fd = pd.to_numeric(cohort.covariates["mean_fd"], errors="coerce").to_numpy(float, na_value=np.nan)
-        out.append(_motion_finding(number_from_connectivity(vectors, fd)))
+        out.append(_motion_finding(number_from_connectivity(vectors, fd), what))
     return out
 
 
-def _site_finding(probe: Probe | None, leaks: bool) -> Finding:
+def _site_finding(probe: Probe | None, leaks: bool, what: str) -> Finding:
     name, measure = "connectivity → site", "balanced accuracy"
     if probe is None:
         return Finding(
@@ -412,11 +435,11 @@ def _site_finding(probe: Probe | None, leaks: bool) -> Finding:
         return Finding(name, "fine", probe.score, measure, message)
     advice = "harmonise inside the fold (ComBat) and report leave-one-site-out beside random splits"
     if leaks:
-        message += "; and site tells the label, so random splits can be won by recognising the scanner"
+        message += f"; and site tells the {what}, so random splits can be won by recognising the scanner"
     return Finding(name, "serious" if leaks else "warning", probe.score, measure, message, advice)
 
 
-def _motion_finding(probe: Probe | None) -> Finding:
+def _motion_finding(probe: Probe | None, what: str) -> Finding:
     name, measure = "connectivity → motion", "rank correlation"
     if probe is None:
         return Finding(
@@ -428,5 +451,5 @@ def _motion_finding(probe: Probe | None) -> Finding:
     advice = (
         "clean the series for motion, exclude the worst scans, take it out inside the fold (Deconfound), "
     )
-    advice += "and check motion → label"
+    advice += f"and check motion → {what}"
     return Finding(name, "warning", probe.score, measure, message, advice)

@@ -1,4 +1,4 @@
-"""Do predictions follow motion, age, sex or site beyond the label?"""
+"""Do predictions follow motion, age, sex or site beyond the label, or the score?"""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from cignn._checks import whole
 from cignn.connectome.covariates import find_covariate
 from cignn.connectome.deconfound import NUISANCES
 from cignn.datasets.cohort import Cohort
+from cignn.datasets.scores import is_score, same_as_score
 from cignn.evaluation.resampling import CHUNK, are_scores, permutation_p_value, prediction_arrays
 from cignn.evaluation.site_auc import SiteControlledAUC, site_controlled_auc
+from cignn.evaluation.site_r2 import SiteControlledR2, site_controlled_r2
 from cignn.evaluation.statistics import holm
 
+MEMBERS = 10  # subjects of similar scores among whom a nuisance is permuted
 _RANK = 1e-9  # scores that vary less than this beside the largest direction do not vary
 
 
@@ -56,10 +59,11 @@ def nuisance_test(
     *,
     within: npt.ArrayLike | None = None,
     subjects: npt.ArrayLike | None = None,
+    of_scores: bool | None = None,
     n_permutations: int = 2000,
     random_state: int = 0,
 ) -> NuisanceTest:
-    """Test whether predictions follow a nuisance beyond the label.
+    """Test whether predictions follow a nuisance beyond the label, or beyond the score that is predicted.
 
     The null hypothesis is that prediction and nuisance are independent given the label: all that the two
     share is that both go along with it. The nuisance is permuted among subjects of the same label, which
@@ -67,12 +71,17 @@ def nuisance_test(
     distribution exactly and the p-value is valid whatever the shape of the data. Scores and numbers enter by
     rank: a probability and its log-odds give the same result.
 
+    Where what is predicted is a score itself, predictions enter as what a cubic curve through the ranks of
+    the score leaves of them, and the nuisance is permuted among about ten subjects of similar scores. That is
+    exact up to what scores of such neighbours differ in.
+
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        True labels.
+        True labels, or scores.
     scores : array-like of shape (n,) or (n, classes)
-        Out-of-sample scores or probabilities, such as those of `Store.predictions`.
+        Out-of-sample scores or probabilities, such as those of `Store.predictions`; where a score is
+        predicted, the predictions.
     nuisance : array-like of shape (n,)
         Numbers (motion, age) or categories (sex, site). Rows without a value are left out.
     within : array-like of shape (n,), default=None
@@ -80,6 +89,8 @@ def nuisance_test(
     subjects : array-like of shape (n,), default=None
         Names of the subjects. Several rows of a subject with one label, scans or repeated predictions, count
         as one, by their mean. By default each row is a subject.
+    of_scores : bool or None, default=None
+        Whether ``y_true`` are scores rather than classes; by default told by their values.
     n_permutations : int, default=2000
         Number of permutations.
     random_state : int, default=0
@@ -110,7 +121,9 @@ def nuisance_test(
     True
     """
     whole("n_permutations", n_permutations, 1)
-    rows = _rows(y_true, scores, nuisance, within, subjects)
+    scored = is_score(y_true) if of_scores is None else of_scores
+    rows = _rows(y_true, scores, nuisance, within, subjects, scored)
+    rows = _at_equal_score(rows) if scored else rows
     stratum = rows.groupby(["label", "within"], sort=False).ngroup().to_numpy()
     order = np.argsort(stratum, kind="stable")
     rows, stratum = rows.iloc[order], stratum[order]
@@ -139,6 +152,7 @@ def nuisance_table(
     *,
     within: npt.ArrayLike | None = None,
     subjects: npt.ArrayLike | None = None,
+    of_scores: bool | None = None,
     n_permutations: int = 2000,
     random_state: int = 0,
 ) -> pd.DataFrame:
@@ -147,15 +161,17 @@ def nuisance_table(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        True labels.
+        True labels, or scores.
     scores : array-like of shape (n,) or (n, classes)
-        Out-of-sample scores or probabilities.
+        Out-of-sample scores or probabilities; where a score is predicted, the predictions.
     nuisances : DataFrame or mapping of str to array-like
         Name and values, (n,), of each nuisance.
     within : array-like of shape (n,), default=None
         Categories that are held fixed beside the label.
     subjects : array-like of shape (n,), default=None
         Names of the subjects, where some have several rows.
+    of_scores : bool or None, default=None
+        Whether ``y_true`` are scores rather than classes; by default told by their values.
     n_permutations : int, default=2000
         Number of permutations.
     random_state : int, default=0
@@ -175,7 +191,7 @@ def nuisance_table(
     >>> table.loc[0, "nuisance"], float(table.loc[0, "association"])
     ('age', 1.0)
     """
-    given = {"within": within, "subjects": subjects}
+    given = {"within": within, "subjects": subjects, "of_scores": of_scores}
     rest: dict[str, Any] = given | {"n_permutations": n_permutations, "random_state": random_state}
     found = {str(name): nuisance_test(y_true, scores, nuisances[name], **rest) for name in nuisances}
     table = pd.DataFrame(found.values(), columns=NuisanceTest._fields)
@@ -185,10 +201,11 @@ def nuisance_table(
 
 
 class NuisanceChecks(NamedTuple):
-    """What out-of-sample predictions owe to nuisances: one row each, and the AUC within sites, if known."""
+    """What out-of-sample predictions owe to nuisances: one row each, and AUC or R² within sites, if known."""
 
     table: pd.DataFrame
     auc: SiteControlledAUC | None
+    r2: SiteControlledR2 | None = None
 
 
 def nuisance_checks(
@@ -197,10 +214,10 @@ def nuisance_checks(
     """Test the predictions of one method, rows of `Store.predictions`, for the nuisances of their cohort.
 
     Subjects are found by name, scans of one subject by their position. None where the cohort has neither
-    sites nor covariates, or the method gives no probabilities (of classes).
+    sites nor covariates, or the method gives no probabilities of classes.
     """
     if are_scores(predictions):
-        return None
+        return score_checks(predictions, cohort, n_permutations)
     true, _, classes, chances = prediction_arrays(predictions)
     rows = _positions(predictions, cohort)
     known = nuisances_of(cohort)
@@ -217,6 +234,33 @@ def nuisance_checks(
     given: dict[str, Any] = {"classes": classes, "positive": positive, "subjects": subjects, "tasks": task}
     auc = site_controlled_auc(true, chances, known["site"].to_numpy()[rows], **given)
     return NuisanceChecks(table, auc if auc.n_pairs else None)
+
+
+def score_checks(
+    predictions: pd.DataFrame, cohort: Cohort, n_permutations: int = 2000
+) -> NuisanceChecks | None:
+    """Test predicted scores as `nuisance_checks` does those of classes, at equal score."""
+    rows = _positions(predictions, cohort)
+    known = without_target(nuisances_of(cohort), cohort.y)
+    kept = np.flatnonzero(rows >= 0)
+    if not known.shape[1] or len(kept) < MEMBERS:
+        return None
+    some, rows = predictions.iloc[kept], rows[kept]
+    true, predicted = (some[name].to_numpy(np.float64) for name in ("y_true", "y_pred"))
+    subjects = some["subject"].to_numpy().astype(str)
+    told: dict[str, Any] = {"subjects": subjects, "of_scores": True, "n_permutations": n_permutations}
+    table = nuisance_table(true, predicted, known.iloc[rows], **told)
+    r2 = None
+    if "site" in known:
+        r2 = site_controlled_r2(true, predicted, known["site"].to_numpy()[rows], subjects=subjects)
+    return NuisanceChecks(table, None, r2 if r2 is not None and r2.n_sites > 1 else None)
+
+
+def without_target(nuisances: pd.DataFrame, y: Any) -> pd.DataFrame:
+    """Leave out what is the score itself: beyond it nothing of it is left to follow."""
+    if y is None or not is_score(y):
+        return nuisances
+    return nuisances.drop(columns=[name for name in nuisances if same_as_score(nuisances[name], y)])
 
 
 def nuisances_of(cohort: Cohort, names: Sequence[str] = NUISANCES) -> pd.DataFrame:
@@ -247,8 +291,13 @@ def _positions(predictions: pd.DataFrame, cohort: Cohort) -> np.ndarray:
     return first[~first.index.duplicated()].reindex(subject).fillna(-1).to_numpy(int)
 
 
-def _rows(y_true: Any, scores: Any, nuisance: Any, within: Any, subjects: Any) -> pd.DataFrame:
-    """One row per subject and label: label, within, nuisance, score0, …, without missing values."""
+def _rows(
+    y_true: Any, scores: Any, nuisance: Any, within: Any, subjects: Any, scored: bool = False
+) -> pd.DataFrame:
+    """One row per subject and label: label, within, nuisance, score0, …, without missing values.
+
+    scored : where labels are scores, a subject has one row with their mean.
+    """
     label, score = np.asarray(y_true), np.asarray(scores, float)
     score = score[:, None] if score.ndim == 1 else score
     score = score[:, 1:] if score.shape[1] == 2 else score  # of two classes one says it all
@@ -270,8 +319,25 @@ def _rows(y_true: Any, scores: Any, nuisance: Any, within: Any, subjects: Any) -
     if subjects is None:
         return rows
     means = dict.fromkeys([name for name in rows if name.startswith("score")], "mean")
-    by = rows.groupby(["subject", "label"], sort=False)
+    if scored:
+        means["label"] = "mean"
+    by = rows.groupby("subject" if scored else ["subject", "label"], sort=False)
     return by.agg({"within": "first", "nuisance": "mean" if numeric else "first"} | means).reset_index()
+
+
+def _at_equal_score(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with strata of similar scores as labels, and what the score leaves of the predictions."""
+    n = len(rows)
+    if not n:
+        return rows
+    rank = stats.rankdata(rows["label"].to_numpy(float))
+    level = (rank - rank.mean()) / n
+    curve = np.vander(level, 4)
+    columns = [name for name in rows if str(name).startswith("score")]
+    ranks = stats.rankdata(rows[columns].to_numpy(float), axis=0)
+    left = ranks - curve @ np.linalg.lstsq(curve, ranks, rcond=None)[0]
+    strata = ((rank - 0.5) * max(1, n // MEMBERS) / n).astype(int)  # equal scores are in one stratum
+    return rows.assign(label=strata, **{name: left[:, k].round(9) for k, name in enumerate(columns)})
 
 
 def _numeric(values: pd.Series) -> bool:

@@ -23,16 +23,22 @@ from cignn._checks import choice, whole
 from cignn._progress import track
 from cignn.estimators.graph_vectors import connectivity_vector
 from cignn.evaluation.explanation import permuted_labels
-from cignn.evaluation.methods import on_data, with_seed
+from cignn.evaluation.methods import on_data, predicts_scores, with_seed
 from cignn.evaluation.splits import Labels, People, labels_of, sites_of
 from cignn.explainers import explain_group
-from cignn.explainers.maps import covariance_with, regression_coefficients, standardised, t_values
+from cignn.explainers.maps import (
+    covariance_with,
+    regression_coefficients,
+    ridge_coefficients,
+    standardised,
+    t_values,
+)
 from cignn.explanations.group_statistics import rank_correlation
 from cignn.explanations.stability import largest, top_count
 from cignn.graphs import GraphSet
 
 BY = ("halves", "sites")
-REFERENCES = ("t", "coefficients", "haufe")
+REFERENCES = ("t", "correlation", "coefficients", "haufe")
 DRAWS = 200  # random assignments of sites, of which the most even one is taken
 LEAST = 4  # subjects of a class in each half
 
@@ -54,7 +60,8 @@ class Reproducibility:
     ----------
     table : DataFrame
         One row per split, map and kind of labels: ``split``, ``map`` ("model", "t", "coefficients" or
-        "haufe"), ``labels`` ("true" or "permuted"), ``rho`` (Spearman's correlation of the signed maps),
+        "haufe"; "correlation" in place of "t" where a score is predicted), ``labels`` ("true" or
+        "permuted"), ``rho`` (Spearman's correlation of the signed maps),
         ``common`` (how many of the ``n_top`` connections of largest absolute value they share), ``n_first``
         and ``n_second`` (scans in each half).
     by : str
@@ -154,14 +161,15 @@ def reproducibility(
     """Compare the group explanations of disjoint halves of the subjects.
 
     Every step is fitted inside a half, with a seed of its own. The same is done with labels permuted inside
-    each half. A t-map, the coefficients of logistic regression (L2) and their Haufe pattern stand beside it.
+    each half. A t-map, the coefficients of logistic regression (L2) and their Haufe pattern stand beside it;
+    of a score, correlations of the connections with it, coefficients of ridge regression and their pattern.
 
     Parameters
     ----------
     estimator : estimator
-        Pipeline for a cohort, or classifier for aligned graphs; clones of it are fitted.
+        Pipeline for a cohort, or classifier or regressor for aligned graphs; clones of it are fitted.
     data : Cohort or GraphSet
-        Labelled data of two classes.
+        Labelled data of two classes, or with scores.
     by : {"halves", "sites"}, default="halves"
         "halves" draws subjects at random, stratified by class. "sites" draws whole sites, so that no site is
         in both halves; the halves are of similar size and share of classes.
@@ -204,7 +212,9 @@ def reproducibility(
     choice("by", by, BY)
     n_permutations = whole("n_permutations", n_permutations, 0)
     labels = labels_of(data)
-    if len(np.unique(labels.y)) != 2:
+    of_scores = predicts_scores(estimator)
+    labels = labels.as_scores() if of_scores else labels
+    if not of_scores and len(np.unique(labels.y)) != 2:
         raise ValueError(f"reproducibility needs two classes, got {len(np.unique(labels.y))}.")
     if isinstance(data, GraphSet) and not data.aligned:
         raise ValueError("reproducibility needs aligned graphs (node i the same in each); these are not.")
@@ -225,7 +235,7 @@ def reproducibility(
                 )
                 half = half.with_y(new)
             own = explained(with_seed(estimator, int(seeds[1])), half, int(seeds[1]))
-            found.append({"model": np.asarray(own, np.float64), **reference_maps(estimator, half)})
+            found.append({"model": np.asarray(own, np.float64), **reference_maps(estimator, half, of_scores)})
         sizes = {"n_first": len(splits[i].first), "n_second": len(splits[i].second)}
         n_connections = len(found[0]["model"])
         for name in found[0]:
@@ -273,7 +283,10 @@ def _half_of_sites(labels: Labels, random: np.random.Generator, seen: set[bytes]
     n_units = int(unit.max()) + 1
     if n_units < 2:
         raise ValueError('no two parts of the sites have different subjects; use by="halves".')
-    positive = labels.y == np.unique(labels.y)[1]
+    if labels.strata is not None:
+        positive = labels.y > np.median(labels.y)
+    else:
+        positive = labels.y == np.unique(labels.y)[1]
     size, cases = np.bincount(unit), np.bincount(unit, positive)
     sides = random.random((DRAWS, n_units)) < 0.5
     sides ^= sides[:, :1]  # the first unit is always in the second half: halves have no order
@@ -314,17 +327,27 @@ def _by_group(options: Mapping[str, Any]) -> GroupMap:
     return explained
 
 
-def reference_maps(estimator: Any, data: Any) -> dict[str, np.ndarray]:
+def reference_maps(estimator: Any, data: Any, of_scores: bool = False) -> dict[str, np.ndarray]:
     """Return maps that any explanation is compared with: t, coefficients and Haufe pattern, each (e,).
 
     They are of the graphs that the classifier at the end of the pipeline sees, in standard deviations of each
     connection. Coefficients are those of logistic regression with an L2 penalty; the pattern is the
-    covariance of each connection with the score (Haufe et al., NeuroImage 87, 2014, equation (7)).
+    covariance of each connection with the log-odds (Haufe et al., NeuroImage 87, 2014, equation (7)). Of a
+    score, "correlation" takes the place of t, and ridge regression that of logistic regression.
     """
     graphs = data
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         graphs = clone(Pipeline(estimator.steps[:-1])).fit_transform(data, data.y)
     vectors = standardised(connectivity_vector(graphs, int(graphs.n_nodes[0])))
+    if of_scores:
+        score = np.asarray(data.y, np.float64)
+        level = (score - score.mean()) / max(score.std(), 1e-12)
+        coefficients = ridge_coefficients(vectors, level)
+        return {
+            "correlation": covariance_with(vectors, level),
+            "coefficients": coefficients,
+            "haufe": covariance_with(vectors, vectors @ coefficients),
+        }
     positive = np.asarray(data.y) == np.unique(data.y)[1]
     coefficients = regression_coefficients(vectors, positive)
     return {

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
 
-from cignn._arrays import symmetric, upper_pairs, upper_triangle
 from cignn._checks import DataError, Option, name_some
-from cignn.connectome.combat import chance_free_shift
-from cignn.connectome.connectome_graphs import ConnectomeGraphs, TrainingConnections
+from cignn.connectome.connectome_graphs import TrainingConnections
 from cignn.datasets.cohort import Cohort
-from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.estimators.cohort_classifier import CohortClassifier, CohortRegressor
 from cignn.estimators.decision_classifier import DecisionClassifier
 from cignn.estimators.model_parts import SavedModel, whole
 from cignn.evaluation.calibration import CalibrationLine, brier_score, calibration_line
 from cignn.evaluation.classification import calibration_curve, classification_scores, positive_class
+from cignn.evaluation.drift import connection_drift, prepared, recentred, shift_by_chance, site_members
 from cignn.evaluation.methods import predicts_scores
 from cignn.evaluation.nuisances import nuisance_checks
 from cignn.evaluation.resampling import bootstrap_intervals
+from cignn.evaluation.score_validation import TASK, ScoreValidation, validate_scores
 from cignn.evaluation.site_auc import SiteControlledAUC
 
-MOST = 1.05  # largest absolute value of connections that may be correlations
-TASK = {"method": "model", "data": "validation", "protocol": "external", "split": "0", "seed": 0}
 SITE_SCORES = ("accuracy", "balanced_accuracy", "roc_auc")
 
 
@@ -93,6 +91,30 @@ class Validation:
         return np.nan if self.drift is None else float(self.drift["shift"].abs().mean())
 
 
+@overload
+def validate(
+    model: CohortRegressor,
+    cohort: Cohort,
+    *,
+    recentre: bool = ...,
+    positive: Any = ...,
+    n_resamples: int = ...,
+    random_state: int = ...,
+) -> ScoreValidation: ...
+
+
+@overload
+def validate(
+    model: CohortClassifier,
+    cohort: Cohort,
+    *,
+    recentre: bool = ...,
+    positive: Any = ...,
+    n_resamples: int = ...,
+    random_state: int = ...,
+) -> Validation: ...
+
+
 def validate(
     model: CohortClassifier | SavedModel,
     cohort: Cohort,
@@ -101,7 +123,7 @@ def validate(
     positive: Any = None,
     n_resamples: int = 2000,
     random_state: int = 0,
-) -> Validation:
+) -> Validation | ScoreValidation:
     """Score a fitted model on a cohort that it was not trained on, such as one from another site.
 
     Nothing is fitted: every step is the model's own. Subjects whose data the model was trained on are left
@@ -110,14 +132,15 @@ def validate(
     Parameters
     ----------
     model : CohortClassifier, FusedClassifier, DecisionClassifier or TableClassifier
-        Fitted model, for instance from `load_model`.
+        Fitted model, for instance from `load_model`; a `CohortRegressor` predicts scores.
     cohort : Cohort
-        Labelled subjects with the regions of the model, in any order if they have names, and with series, or
-        with matrices of the connectivity that the model was trained on.
+        Subjects with labels, or scores (see `Cohort.with_target`), and the regions of the model, in any order
+        if they have names; with series, or with matrices of the connectivity that the model was trained on.
     recentre : bool, default=False
         Whether to shift the connections of each site so that their mean is that of the training cohort. This
         is transductive: it uses all subjects of a site, without their labels, so that a prediction depends
-        on the other subjects, and on their share of patients. Not for a model of several views.
+        on the other subjects, and on their share of patients or their mean score. Not for a model of several
+        views.
     positive : object, default=None
         The positive class of two; see `positive_class`.
     n_resamples : int, default=2000
@@ -127,9 +150,9 @@ def validate(
 
     Returns
     -------
-    Validation
+    Validation or ScoreValidation
         Scores with intervals beside trivial ones, calibration, scores and drift of sites and connections,
-        and whether predictions follow a nuisance.
+        and whether predictions follow a nuisance. Of a model of scores, a `ScoreValidation`.
 
     Examples
     --------
@@ -143,6 +166,10 @@ def validate(
     True
     """
     inner = _checked(model)
+    if predicts_scores(model):
+        if positive is not None:
+            raise ValueError("positive is for two classes, the model predicts a score; leave it out.")
+        return validate_scores(inner, cohort, recentre, n_resamples, random_state)
     single = isinstance(inner, CohortClassifier)
     fitted: Any = model
     counted = positive_class(fitted.classes_, positive)
@@ -153,12 +180,12 @@ def validate(
             "the model was trained on all of these subjects", remedy="validate it on subjects from elsewhere"
         )
     cohort = cohort[~seen]
-    prepared, known = cohort, None
+    connections, known = cohort, None
     if single:
-        prepared, learnt = _prepared(inner, cohort)
+        connections, learnt = prepared(inner, cohort)
         known = learnt.connections_
-        prepared = recentred(prepared, known) if recentre else prepared
-        chances = np.asarray(inner.classifier_.predict_proba(learnt.transform(prepared)))
+        connections = recentred(connections, known) if recentre else connections
+        chances = np.asarray(inner.classifier_.predict_proba(learnt.transform(connections)))
         chances = fitted._calibrated(chances) if isinstance(fitted, DecisionClassifier) else chances
     elif recentre:
         raise DataError(
@@ -178,53 +205,18 @@ def validate(
         _scores(table, fitted.classes_, chances, **told),
         calibration_line(right, promised),
         calibration_curve(truth, chances, fitted.classes_, positive=counted).reset_index(drop=True),
-        _sites(table, fitted.classes_, chances, prepared, known, counted),
+        _sites(table, fitted.classes_, chances, connections, known, counted),
         None if checks is None else checks.table,
         None if checks is None else checks.auc,
-        None if known is None else connection_drift(prepared, known),
+        None if known is None else connection_drift(connections, known),
         int(seen.sum()),
         counted,
         recentre,
-        np.nan if known is None else _by_chance(len(cohort), known.n),
+        np.nan if known is None else shift_by_chance(len(cohort), known.n),
     )
 
 
-def recentred(cohort: Cohort, training: TrainingConnections | None) -> Cohort:
-    """Shift the connections of each site to the training mean, by what is more than sampling error."""
-    if training is None:
-        raise DataError(
-            "recentring needs the mean of the training connections, which this model does not know",
-            remedy="fit and save it again with this version",
-        )
-    values = upper_triangle(np.asarray(cohort.matrices)).astype(np.float64)
-    varies = training.std > 0
-    scale = np.where(varies, training.std, 1)
-    standard = (values - training.mean) / scale
-    for here in _members(cohort).values():
-        part = np.ix_(here, varies)
-        standard[part] -= chance_free_shift(standard[part])
-    moved = np.where(varies, training.mean + standard * scale, values)
-    return cohort.with_matrices(symmetric(moved.astype(np.float32), np.asarray(cohort.matrices)))
-
-
-def connection_drift(cohort: Cohort, training: TrainingConnections) -> pd.DataFrame:
-    """How far each connection lies from the training cohort's, largest shift first."""
-    new = TrainingConnections.of(cohort)
-    varies = training.std > 0
-    scale = np.where(varies, training.std, np.nan)
-    names, pairs = np.asarray(cohort.roi_names), upper_pairs(cohort.n_rois)
-    table = pd.DataFrame({"source": names[pairs[:, 0]], "target": names[pairs[:, 1]]})
-    table["shift"], table["spread"] = (new.mean - training.mean) / scale, new.std / scale
-    order = np.argsort(-table["shift"].abs().fillna(0).to_numpy(), kind="stable")
-    return table.iloc[order].reset_index(drop=True)
-
-
 # ----------------------------------------------------------------------- helpers
-
-
-def _by_chance(n_new: int, n_training: int) -> float:
-    """Mean size of a standardised shift by sampling error alone."""
-    return float(np.sqrt(2 / np.pi * (1 / n_new + 1 / n_training)))
 
 
 def _checked(model: Any) -> Any:
@@ -233,11 +225,6 @@ def _checked(model: Any) -> Any:
     if not isinstance(inner, (CohortClassifier, SavedModel)):
         raise TypeError(
             f"validate works on a CohortClassifier, got {type(inner).__name__}; fit one on a cohort."
-        )
-    if predicts_scores(model):
-        raise TypeError(
-            "validate works on models that predict classes, this one predicts a score; compare what it "
-            "predicts with the scores themselves."
         )
     return inner
 
@@ -262,36 +249,6 @@ def _labelled(model: Any, cohort: Cohort) -> Cohort:
         )
     there = labels.notna().to_numpy()
     return cohort[there].with_y([one for one, told in zip(known, there, strict=True) if told])
-
-
-class _Learnt(NamedTuple):
-    cohort: Cohort
-    graphs: ConnectomeGraphs
-
-
-def _prepared(model: CohortClassifier, cohort: Cohort) -> _Learnt:
-    """The cohort with the connections that the model makes graphs of, and the step that does."""
-    given = cohort.matrices is not None
-    for _, step in model.steps[:-1]:
-        if isinstance(step, ConnectomeGraphs):
-            _check_connectivity(cohort, step.connections_, given)
-            return _Learnt(cohort, step)
-        if step is not None and step != "passthrough":
-            cohort = step.transform(cohort)
-    raise TypeError("validate works on a model that makes graphs of connectivity (ConnectomeGraphs).")
-
-
-def _check_connectivity(cohort: Cohort, training: TrainingConnections | None, given: bool) -> None:
-    """Refuse matrices that are not of the kind of the training connections, as far as values tell."""
-    if training is None or not given:
-        return
-    largest = TrainingConnections.of(cohort).largest
-    if (largest <= MOST) != (training.largest <= MOST):
-        raise DataError(
-            f"the matrices reach {largest:.2f} and those of the training cohort {training.largest:.2f}: they "
-            "are not of one kind of connectivity (correlations do not exceed 1, Fisher's z does)",
-            remedy="compute them as for the training cohort",
-        )
 
 
 def _predictions(model: Any, cohort: Cohort, chances: np.ndarray) -> pd.DataFrame:
@@ -329,12 +286,6 @@ def _scores(
     return found.assign(trivial=[trivial.get(metric, np.nan) for metric in found["metric"]])
 
 
-def _members(cohort: Cohort) -> dict[str, np.ndarray]:
-    """Positions of the subjects of each site; without sites, of all."""
-    sites = np.full(len(cohort), "all") if cohort.sites is None else np.asarray(cohort.sites).astype(str)
-    return {str(site): np.flatnonzero(sites == site) for site in np.unique(sites)}
-
-
 def _sites(
     table: pd.DataFrame,
     classes: np.ndarray,
@@ -347,7 +298,7 @@ def _sites(
     if cohort.sites is None:
         return None
     rows = []
-    for site, here in _members(cohort).items():
+    for site, here in site_members(cohort).items():
         some = table.iloc[here]
         y, predicted = (np.asarray(some[name].tolist()) for name in ("y_true", "y_pred"))
         scores = classification_scores(y, predicted, classes, chances[here], positive)
@@ -357,6 +308,6 @@ def _sites(
         row |= {name: scores[name] for name in SITE_SCORES}
         if training is not None:
             drift = connection_drift(cohort[here], training)["shift"].abs().mean()
-            row |= {"shift": float(drift), "by_chance": _by_chance(len(here), training.n)}
+            row |= {"shift": float(drift), "by_chance": shift_by_chance(len(here), training.n)}
         rows.append(row)
     return pd.DataFrame(rows)

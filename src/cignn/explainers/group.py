@@ -1,4 +1,4 @@
-"""`explain_group`: which connections separate two classes, from networks trained on half-samples."""
+"""`explain_group`: which connections separate classes or tell a score, from networks of half-samples."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from cignn._progress import track
 from cignn._random import RandomState, as_generator
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.base import NeuralGraphClassifier
-from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.explaining import ExplainingClassifier, target_codes
+from cignn.estimators.graph_estimator import GraphEstimator
 from cignn.estimators.graph_vectors import connectivity_vector
+from cignn.estimators.neural import NeuralGraphEstimator
+from cignn.estimators.neural_regressor import NeuralGraphRegressor
 from cignn.estimators.stacks import Fit, fit_together
 from cignn.estimators.training import evaluation_mode
 from cignn.explainers.half_samples import Sample, Work, half_samples
@@ -47,7 +49,7 @@ def explain_group(
     random_state: RandomState = 0,
     verbose: int = 0,
 ) -> GroupExplanation:
-    """Explain what separates two classes of subjects, with its uncertainty.
+    """Explain what separates two classes of subjects, or tells a score, with its uncertainty.
 
     Clones of the estimator are trained on complementary halves of the subjects, with true and with permuted
     labels. The map is made of what these networks use, see ``reading``. A connection is selected if two
@@ -59,16 +61,22 @@ def explain_group(
     they use labels. Ensembles of networks are trained with one network per half-sample: the half-samples are
     the ensemble.
 
+    Where the estimator predicts a score, scores are permuted, and contributions to subjects that networks
+    were not trained on have to rise with the score. Values are then positive where a stronger connection goes
+    with a higher score, and effects are correlations with it.
+
     Parameters
     ----------
     estimator : estimator
-        Pipeline for a cohort, or classifier for aligned graphs: a network or a linear model. It is cloned.
+        Pipeline for a cohort, or classifier or regressor for aligned graphs: a network or a linear model. It
+        is cloned.
     data : Cohort or GraphSet
         The subjects.
     y : array-like of shape (n,), default=None
-        Labels; by default those of the data.
+        Labels or scores; by default those of the data.
     target : label, default=None
-        The class that positive values speak for, against all others. By default the second of two classes.
+        The class that positive values speak for, against all others. By default the second of two classes;
+        of a score there is none.
     n_resamples : int, default=100
         Number of half-samples, in complementary pairs.
     n_permutations : int, default=20
@@ -76,7 +84,8 @@ def explain_group(
     reading : {"auto", "use", "pattern", "size"}, default="auto"
         "use" is what the decision is made from: the networks' mean coefficients, sharpened. "pattern" is what
         goes along with the decision: these coefficients smoothed along the covariance of the connections.
-        "size" is the mean contribution to the right class, whatever the direction. "auto" takes the one whose
+        "size" is the mean contribution to the right class, whatever the direction; of a score, by how much
+        the contribution rises with it. "auto" takes the one whose
         top connections come back on the other half of the subjects, beyond permuted labels.
     alpha : float, default=0.1
         The q-value up to which connections are selected.
@@ -131,7 +140,8 @@ def explain_group(
         n_subjects=len(work.subjects.has),
         alpha=alpha,
         reading=chosen.reading.name,
-        reason=chosen.reason,
+        reason=chosen.reason.replace("permuted labels", "permuted scores") if work.score else chosen.reason,
+        score=work.score,
     )
 
 
@@ -147,15 +157,33 @@ class _HeldOut(NamedTuple):
         means = self.total[seen] / self.n_networks[seen, None]
         return _by_subject(means, seen, work)
 
+    def by_level(self, work: Work) -> tuple[np.ndarray, np.ndarray]:
+        """(n, e) mean contributions to subjects, and (n,) their scores in standard deviations."""
+        seen = self.n_networks > 0
+        means = self.total[seen] / self.n_networks[seen, None]
+        of_scan = work.subjects.of_scan[seen]
+        return _subject_means(means, of_scan), _levels(_subject_means(work.labels[seen, None], of_scan)[:, 0])
+
     def towards_truth(self, work: Work) -> np.ndarray:
-        """(e,) mean contribution to the true class, both sides of equal weight."""
+        """(e,) mean contribution to the true class, both sides of equal weight; of a score, per deviation."""
+        if work.score:
+            values, level = self.by_level(work)
+            return level @ values / max(len(level), 1)
         own, rest = self.means(work)
         if not (len(own) and len(rest)):
             return np.full(self.total.shape[1], np.nan)
         return (own.mean(0) - rest.mean(0)) / 2
 
     def p(self, work: Work) -> np.ndarray:
-        """(e,) p of the hypothesis that contributions do not speak for the true class, one-sided."""
+        """(e,) p of the hypothesis that contributions do not speak for the true class, one-sided.
+
+        Of a score, that contributions do not rise with it.
+        """
+        if work.score:
+            values, level = self.by_level(work)
+            r = np.minimum(_correlations(values, level), 1 - 1e-12)
+            freedom = max(len(level) - 2, 1)
+            return stats.t.sf(r * np.sqrt(freedom / (1 - r**2)), freedom)
         own, rest = self.means(work)
         with warnings.catch_warnings():  # connections that never contribute
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -177,8 +205,36 @@ def _by_subject(values: np.ndarray, seen: np.ndarray, work: Work) -> tuple[np.nd
     return parts[0], parts[1]
 
 
+def _subject_means(values: np.ndarray, of_scan: np.ndarray) -> np.ndarray:
+    """(n, e) means of the scans (g, e) of each subject."""
+    _, subject, count = np.unique(of_scan, return_inverse=True, return_counts=True)
+    total = np.zeros((len(count), values.shape[1]))
+    np.add.at(total, subject, values)
+    return total / count[:, None]
+
+
+def _levels(scores: np.ndarray) -> np.ndarray:
+    """(n,) scores in standard deviations from their mean; 0 where they are all the same."""
+    spread = scores.std()
+    return (scores - scores.mean()) / spread if spread > 1e-12 else np.zeros(len(scores))
+
+
+def _correlations(values: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """(e,) correlation of each column (n, e) with levels (n,); 0 where a column does not vary."""
+    spread = values.std(0)
+    together = level @ values / max(len(level), 1)
+    least = 1e-7 * max(float(np.abs(values).max(initial=0)), 1e-12)
+    return np.divide(together, spread, out=np.zeros(len(spread)), where=spread > least).clip(-1, 1)
+
+
 def _effects(work: Work) -> np.ndarray:
-    """(e,) standardised mean difference between the target and the others."""
+    """(e,) standardised mean difference between the target and the others; correlation with a score."""
+    if work.score:
+        values, scores = (
+            _subject_means(one, work.subjects.of_scan)
+            for one in (work.x.astype(np.float64), work.labels[:, None])
+        )
+        return _correlations(values, _levels(scores[:, 0]))
     own, rest = _by_subject(work.x.astype(np.float64), np.ones(len(work.x), bool), work)
     freedom = max(len(own) + len(rest) - 2, 1)
     spread = np.sqrt((((own - own.mean(0)) ** 2).sum(0) + ((rest - rest.mean(0)) ** 2).sum(0)) / freedom)
@@ -203,6 +259,8 @@ def _networks(
         for one in clones:
             if isinstance(one, ExplainingClassifier):
                 one._pools = False  # contributions are read edge by edge
+            if isinstance(one, NeuralGraphRegressor):
+                one._stretches = False  # maps of all networks are on one scale
         parts = [graphs[s.permutation][s.rows] for s in some]
         errors = _fit(clones, parts, [s.labels[s.rows] for s in some], verbose)
         for j in track(range(0, len(some), 2), "reading half-samples", len(some) // 2, verbose):
@@ -239,11 +297,11 @@ def _graphs_of(work: Work, samples: Sequence[Sample]) -> dict[int, GraphSet]:
 
 
 def _fit(
-    clones: list[GraphClassifier], graphs: list[GraphSet], labels: list[np.ndarray], verbose: int
+    clones: list[GraphEstimator], graphs: list[GraphSet], labels: list[np.ndarray], verbose: int
 ) -> list[Exception | None]:
-    """Fit classifiers, networks together; returns what went wrong with each."""
-    fits = list(zip(clones, graphs, labels, strict=True))
-    if all(isinstance(one, NeuralGraphClassifier) for one in clones):
+    """Fit clones, networks together; returns what went wrong with each."""
+    fits: list[tuple[Any, GraphSet, np.ndarray]] = list(zip(clones, graphs, labels, strict=True))
+    if all(isinstance(one, NeuralGraphEstimator) for one in clones):
         errors = fit_together([Fit(one.set_params(verbose=verbose), part, own) for one, part, own in fits])
         if any(getattr(one, "interrupted_", False) for one in clones):  # half-trained: no map of the method
             raise KeyboardInterrupt
@@ -267,7 +325,7 @@ class _Reader:
         self.batches: list[tuple[np.ndarray, GraphBatch]] = []
 
     def read(
-        self, classifier: GraphClassifier, sample: Sample, held: _HeldOut
+        self, classifier: GraphEstimator, sample: Sample, held: _HeldOut
     ) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (e,) and sizes (e,) from the graphs trained on; others are added to ``held``."""
         n_pairs = self.x.shape[1]
@@ -275,10 +333,7 @@ class _Reader:
         own[sample.rows] = True
         statistics = classifier.edge_statistics_
         centre, scale = map(upper_triangle, statistics or self.graphs.edge_statistics())
-        positive = sample.labels == self.work.target
-        weight = np.where(
-            positive, 0.5 / max((positive & own).sum(), 1), -0.5 / max((~positive & own).sum(), 1)
-        )
+        weight = self._weights(sample, own)
         products, squares, sizes = np.zeros((3, n_pairs))
         for index, values in self._contributions(classifier, None if sample.permutation < 0 else own):
             at = own[index]
@@ -293,12 +348,23 @@ class _Reader:
                 held.n_networks[index[~at]] += 1
         return np.divide(products, squares, out=np.zeros(n_pairs), where=squares > 0), sizes
 
+    def _weights(self, sample: Sample, own: np.ndarray) -> np.ndarray:
+        """(g,) by which contributions to graphs trained on, ``own``, are summed to sizes."""
+        if self.work.score:
+            weight = np.zeros(len(own))
+            weight[own] = _levels(sample.labels[own]) / max(own.sum(), 1)
+            return weight
+        positive = sample.labels == self.work.target
+        return np.where(
+            positive, 0.5 / max((positive & own).sum(), 1), -0.5 / max((~positive & own).sum(), 1)
+        )
+
     def _contributions(
-        self, classifier: GraphClassifier, only: np.ndarray | None
+        self, classifier: GraphEstimator, only: np.ndarray | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Positions (b,) and contributions (b, e) to the target; only : (g,) bool, of which graphs."""
         graphs, target = self.graphs, self.work.target
-        if not isinstance(classifier, NeuralGraphClassifier):
+        if not isinstance(classifier, NeuralGraphEstimator):
             index = np.arange(len(graphs)) if only is None else np.flatnonzero(only)
             yield index, _explained(classifier, graphs[index], target)
             return
@@ -308,7 +374,11 @@ class _Reader:
             for start in range(0, len(graphs), size):
                 index = np.arange(start, min(start + size, len(graphs)))
                 self.batches.append((index, graphs.batch(index).to(device)))
-        code = int(target_codes(classifier, target, 1)[0])  # type: ignore[index]
+        code, unit = None, 1.0
+        if isinstance(classifier, NeuralGraphRegressor):
+            unit = classifier.target_scale_.scale
+        elif isinstance(classifier, NeuralGraphClassifier):
+            code = int(target_codes(classifier, target, 1)[0])  # type: ignore[index]
         upper = torch.triu_indices(*(int(graphs.n_nodes[0]),) * 2, 1, device=device)
         for index, batch in self.batches:
             if only is not None:
@@ -317,19 +387,19 @@ class _Reader:
                     continue
                 index, batch = index[chosen], batch.part(torch.as_tensor(chosen, device=device))
             with evaluation_mode(classifier.network_):
-                codes = torch.full((len(index),), code, device=device)
+                codes = None if code is None else torch.full((len(index),), code, device=device)
                 found = contributions(classifier.network_, batch, codes)
-            yield index, found.values[:, upper[0], upper[1]].cpu().numpy()
+            yield index, unit * found.values[:, upper[0], upper[1]].cpu().numpy()
 
 
 def _explained(classifier: Any, graphs: GraphSet, target: Any) -> np.ndarray:
-    """(g, e) contributions by a classifier that is no network."""
+    """(g, e) contributions by a model that is no network."""
     if not hasattr(classifier, "explain"):
         raise TypeError(
             f"{type(classifier).__name__} cannot be explained by contributions; use a network or a linear "
             'model, such as make_estimator("linear-svm").'
         )
-    explanations = classifier.explain(graphs, target)
+    explanations = classifier.explain(graphs) if target is None else classifier.explain(graphs, target)
     values = connectivity_vector(graphs, int(graphs.n_nodes[0]))
     found = np.zeros(values.shape)
     found[values != 0] = np.concatenate(explanations.edge_contributions or [np.empty(0)])

@@ -110,6 +110,13 @@ def regression_coefficients(vectors: np.ndarray, positive: np.ndarray) -> np.nda
     return vectors.T @ (basis @ (model.coef_[0] / lengths))
 
 
+def ridge_coefficients(vectors: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """(pairs,) coefficients of ridge regression of a score (g,) on standardised vectors."""
+    kernel = vectors @ vectors.T
+    kernel[np.diag_indices_from(kernel)] += vectors.shape[1] / STRENGTH
+    return vectors.T @ np.linalg.solve(kernel, score - score.mean())
+
+
 def covariance_with(vectors: np.ndarray, score: np.ndarray) -> np.ndarray:
     """(pairs,) covariance of each connection with a score (g,)."""
     return vectors.T @ (score - score.mean()) / len(score)

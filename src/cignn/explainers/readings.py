@@ -147,9 +147,8 @@ def choose(networks: Networks, modes: Modes, wanted: str = "auto") -> Chosen:
     Where neither returns but the size does, that is chosen; else the use.
     """
     w, permutation = networks.coefficients, networks.permutation
-    spread = np.sqrt(np.sqrt(np.maximum(w[permutation < 0].var(0), 1e-30)))  # root of the standard deviation
-    spread = np.maximum(spread, 1e-3 * max(spread.max(initial=0.0), 1e-12))
-    use = _read("use", modes.power(w, -1.0, RIDGE * modes.mean) / spread, permutation, compared=w)
+    sharpened = modes.power(w, -1.0, RIDGE * modes.mean) / _root_spread(w[permutation < 0])
+    use = _read("use", sharpened * (w != 0), permutation, compared=w)  # of sparse models most are not in use
     patterns = [_read("pattern", modes.power(w, exponent), permutation) for exponent in SMOOTH]
     smoothest = max(patterns, key=lambda one: one.common.value)
     plain, k = patterns[0], top_count(w.shape[1])
@@ -173,6 +172,15 @@ def choose(networks: Networks, modes: Modes, wanted: str = "auto") -> Chosen:
     elif size.common.clear and not use.common.clear:
         reading = size
     return Chosen(reading, use, pattern, _reason(reading, use, patterns[0], size))
+
+
+def _root_spread(w: np.ndarray) -> np.ndarray:
+    """(e,) root of the standard deviation of coefficients (R, e); the median for those that are always 0."""
+    variance = w.var(0)
+    spread = np.sqrt(np.sqrt(np.maximum(variance, 1e-30)))
+    spread = np.maximum(spread, 1e-3 * max(spread.max(initial=0.0), 1e-12))
+    never = (variance == 0) & ~w.any(0)
+    return np.where(never, np.median(spread[~never]), spread) if never.any() and not never.all() else spread
 
 
 def _read(

@@ -80,6 +80,10 @@ class GroupExplanation:
         Of the map as a whole: how often the largest value under permuted labels is at least as large as that
         of the map, (1 + #) / (1 + P). Other than ``q`` it bounds the chance that any connection is selected
         where the classes do not differ, also for maps whose connections rise and fall together.
+    score : str
+        Name of the score that is predicted; empty for classes. "direction" then says whether a connection is
+        higher or lower where the score is higher, "effect" is its correlation with the score, "contribution"
+        in units of the score per standard deviation, and ``classes`` are low and high scores.
 
     Examples
     --------
@@ -113,6 +117,7 @@ class GroupExplanation:
     n_permutations: int
     n_top: int
     p: float = np.nan
+    score: str = ""
 
     @classmethod
     def from_maps(
@@ -136,6 +141,7 @@ class GroupExplanation:
         reason: str = "",
         n_top: int | None = None,
         scale: bool = True,
+        score: str = "",
     ) -> GroupExplanation:
         """Make the explanation of maps; maps are upper triangles, row by row.
 
@@ -178,6 +184,8 @@ class GroupExplanation:
         scale : bool, default=True
             Divide each connection by the spread of its null before testing, so that connections of larger
             spread are not favoured.
+        score : str, default=""
+            Name of the score that is predicted, in place of classes.
 
         Returns
         -------
@@ -225,6 +233,7 @@ class GroupExplanation:
             n_permutations=len(null),
             n_top=int(n_top),
             p=_whole_map_p(scores),
+            score=score,
         )
 
     @property

@@ -15,6 +15,11 @@ READINGS = {
     "use": "what the decision is made from",
     "size": "what speaks for the true class, in whatever direction it moves",
 }
+OF_SCORES = {
+    "pattern": "what goes along with the prediction",
+    "use": "what the prediction is made from",
+    "size": "what speaks for the true score, in whatever direction it moves",
+}
 SHOWN = 5  # connections and pairs of systems that are listed
 ALLOWED = 1.0  # expected false ones among connections called stable
 
@@ -22,43 +27,50 @@ ALLOWED = 1.0  # expected false ones among connections called stable
 def paragraphs(group: GroupExplanation) -> Iterator[str]:
     """Yield the paragraphs of `GroupExplanation.summary`."""
     first, second = group.classes
+    who, labels = (group.score, "scores") if group.score else (f"{second} against {first}", "labels")
     yield (
-        f"{second} against {first}: {counted(group.n_subjects, 'subject')}, "
+        f"{who}: {counted(group.n_subjects, 'subject')}, "
         f"{len(group.table)} connections of {len(group.map)} regions, "
         f"{counted(group.n_resamples, 'half-sample')}, "
-        f"{counted(group.n_permutations, 'permutation')} of the labels."
+        f"{counted(group.n_permutations, 'permutation')} of the {labels}."
     )
-    meaning = f" ({READINGS[group.reading]})" if group.reading in READINGS else ""
+    known = READINGS | OF_SCORES if group.score else READINGS
+    meaning = f" ({known[group.reading]})" if group.reading in known else ""
     yield f"Reading: {group.reading}{meaning}. {group.reason[:1].upper()}{group.reason[1:]}".rstrip()
     yield from _connections(group)
     yield from _stable(group)
     if len(group.systems):
         yield from _systems(group)
-    yield from _components(group.components)
-    yield from _nuisances(group.nuisance)
+    yield from _components(group.components, "scores" if group.score else "labels")
+    yield from _nuisances(group.nuisance, bool(group.score))
 
 
 def _connections(group: GroupExplanation) -> Iterator[str]:
     """Say how many connections survive, in which direction, and name the first."""
+    labels = "scores" if group.score else "labels"
     if not group.n_permutations:
-        yield "Connections: not tested, because no labels were permuted. The ranking alone is no finding."
+        yield f"Connections: not tested, because no {labels} were permuted. The ranking alone is no finding."
         return
     found = group.table[group.table["selected"]]
     if found.empty:
         yield (
             f"Connections: nothing survives at q ≤ {group.alpha:g} "
             f"(smallest q {group.table['q'].min():.2g}). No connection differs "
-            "from what permuted labels give; the ranking is no finding."
+            f"from what permuted {labels} give; the ranking is no finding."
         )
         return
     higher = int((found["direction"] == "higher").sum())
     survive = "connection survives" if len(found) == 1 else "connections survive"
+    how = f"{higher} higher and {len(found) - higher} lower in {group.classes[1]}"
+    if group.score:
+        how = f"{higher} higher and {len(found) - higher} lower where {group.score} is higher"
     yield (
-        f"Connections: {len(found)} {survive} at q ≤ {group.alpha:g}, {higher} higher and "
-        f"{len(found) - higher} lower in {group.classes[1]}; the map as a whole: p = {group.p:.2g}."
+        f"Connections: {len(found)} {survive} at q ≤ {group.alpha:g}, {how}; "
+        f"the map as a whole: p = {group.p:.2g}."
     )
     for row in found.head(SHOWN).to_dict("records"):
-        known = [] if pd.isna(row["effect"]) else [f"effect {row['effect']:+.2f}"]
+        effect = "r" if group.score else "effect"
+        known = [] if pd.isna(row["effect"]) else [f"{effect} {row['effect']:+.2f}"]
         known += [f"q {row['q']:.2g}"]
         known += [] if pd.isna(row["selection"]) else [f"{row['selection']:.0%} of half-samples"]
         yield f"- {row['source']} – {row['target']}: {row['direction']} ({', '.join(known)})"
@@ -102,22 +114,23 @@ def _systems(group: GroupExplanation) -> Iterator[str]:
                 f"{_pair(row)} (z {row['shift']:+.1f}, q {row['shift_q']:.2g})"
                 for row in _rows(some, "shift_q")
             ]
-            yield f"Systems {side} in {group.classes[1]} as a whole: {_listed(named, len(some))}."
+            where = f"where {group.score} is higher" if group.score else f"in {group.classes[1]}"
+            yield f"Systems {side} {where} as a whole: {_listed(named, len(some))}."
 
 
-def _components(table: pd.DataFrame) -> Iterator[str]:
+def _components(table: pd.DataFrame, labels: str) -> Iterator[str]:
     """Say how many networks the selected connections form, and how large the largest is."""
     if table.empty:
         return
     first = table.iloc[0]
-    p = "" if pd.isna(first["p"]) else f" (p = {first['p']:.2g} against permuted labels)"
+    p = "" if pd.isna(first["p"]) else f" (p = {first['p']:.2g} against permuted {labels})"
     yield (
         f"Networks: the selected connections form {counted(len(table), 'component')}; the largest joins "
         f"{first['n_nodes']} regions by {counted(int(first['n_edges']), 'connection')}{p}."
     )
 
 
-def _nuisances(table: pd.DataFrame) -> Iterator[str]:
+def _nuisances(table: pd.DataFrame, of_score: bool) -> Iterator[str]:
     """Say how much of the map is a nuisance, and warn above the limit."""
     if table.empty:
         return
@@ -127,9 +140,9 @@ def _nuisances(table: pd.DataFrame) -> Iterator[str]:
     if flagged:
         yield (
             f"WARNING: the map resembles that of {' and '.join(map(str, flagged))} (above 0.3). "
-            "What looks like a difference between the classes may be that; "
-            "regress it out (deconfound) and compare. Where it was regressed out, the difference lies "
-            "along the same connections."
+            f"What looks like {'an effect of the score' if of_score else 'a difference between the classes'} "
+            "may be that; regress it out (deconfound) and compare. Where it was regressed out, the "
+            f"{'effect' if of_score else 'difference'} lies along the same connections."
         )
 
 
