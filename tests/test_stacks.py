@@ -21,7 +21,7 @@ from cignn.estimators import NeuralGraphClassifier, make_estimator
 from cignn.estimators.captured import Captured, Read
 from cignn.estimators.feeds import Data, Feed, _pool_bytes, even
 from cignn.estimators.network_stack import NetworkStack
-from cignn.estimators.stacks import Fit, at_once, fit_together
+from cignn.estimators.stacks import PADDED_NETWORKS, Fit, at_once, fit_together
 from cignn.estimators.training import Training
 from cignn.estimators.training_loop import VALIDATION_CELLS, TrainingLoop, train, validation_cells
 from cignn.graphs import GraphBatch
@@ -663,6 +663,12 @@ def test_a_gpu_is_asked_how_much_memory_it_has(monkeypatch: pytest.MonkeyPatch) 
     assert found[0] > 5 * found[1] >= 5
     memory |= {"free": 2**30, "kept": 7 * 2**30}
     assert at_once(dataclasses.replace(one, network=network)) == found[1]  # type: ignore[arg-type]
+
+
+def test_small_graphs_share_steps_on_a_cpu_and_large_ones_are_read_alone() -> None:
+    few, large = draw("several sizes", 40, 0), [np.ones((n, n)) - np.eye(n) for n in [300, *[5] * 39]]
+    assert at_once(plan(make("gin"), few)) == PADDED_NETWORKS
+    assert at_once(plan(make("gin"), GraphSet.from_arrays(large[::-1], y=few.y))) == 1
 
 
 def test_wide_features_count_for_what_stays_in_memory() -> None:

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from cignn.graphs import GraphSet
 
 # networks at once on several cores, which wait for each other less often the more there is to do, and the
-# node pairs of a step that is worth its overhead; padded graphs gain nothing
+# node pairs of a step that is worth its overhead
 CPU_NETWORKS, MOST_ON_CPU = 5, 50
 CPU_CELLS = 32 * 116**2
+# graphs that are not aligned: networks at once, and the node pairs of a batch up to which that saves overhead;
+# larger ones are padded to the largest of all networks
+PADDED_NETWORKS, PADDED_CELLS = 6, 2**17
 COPIES = 24  # of a batch's matrices and features that a step of one network keeps for its gradients
 SHARE = 0.6  # of the free memory of a GPU that a stack may take
 MOST = 512
@@ -133,7 +136,7 @@ def at_once(training: Training) -> int:
     length = min(training.batch_size, len(training.training))
     if device.type == "cpu":
         if not training.training.graphs.aligned:
-            return 1
+            return PADDED_NETWORKS if length * n**2 <= PADDED_CELLS else 1
         least = CPU_NETWORKS if torch.get_num_threads() > 1 else 1
         return max(least, min(MOST_ON_CPU, least * CPU_CELLS // (length * n**2)))
     layers = [parameter for parameter in training.network.parameters() if parameter.dim() == 2]
