@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # node pairs of a step that is worth its overhead
 CPU_NETWORKS, MOST_ON_CPU = 5, 50
 CPU_CELLS = 32 * 116**2
-# graphs that are not aligned: networks at once, and the node pairs of a batch up to which that saves overhead;
+# graphs that are not aligned: networks at once, and the node pairs of a batch up to which it saves overhead;
 # larger ones are padded to the largest of all networks
 PADDED_NETWORKS, PADDED_CELLS = 6, 2**17
 COPIES = 24  # of a batch's matrices and features that a step of one network keeps for its gradients
