@@ -86,12 +86,15 @@ def test_methods_are_compared_by_their_errors(study: Path) -> None:
     assert simple == {"mean", "site's mean"} and told["target"] == "bdi"
     assert {row["metric"] for row in told["comparison"]} == {"mae"}
     assert set(pd.read_csv(out / "sites.csv")["site"]) == {"site-1", "site-2"}
+    assert {row["method"] for row in told["nuisances"]} == {"ridge", "cpm"}  # at equal score
+    assert {row["n_sites"] for row in told["site_controlled_r2"]} == {2}
     predictions = pd.read_csv(out / "predictions.csv")
     assert len(predictions) == 2 * 49 and not [name for name in predictions if name.startswith("p_")]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(study.parent)
         shown = CliRunner().invoke(app, [*line.split(), *DROP], catch_exceptions=False)
     assert all(word in shown.stdout for word in ("MAE", "R²", "Spearman", "site's mean", "site-2"))
+    assert "at equal score" in shown.stdout
 
 
 def test_the_report_of_a_score(study: Path, model: Path) -> None:
@@ -107,6 +110,10 @@ def test_the_report_of_a_score(study: Path, model: Path) -> None:
     ):
         assert words.lower() in page.lower()
     assert "<script" not in page and page.count("data:image/png;base64,") == 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(study.parent)
+        wrong = CliRunner().invoke(app, ["report", "model", "--resamples", "4"])
+    assert wrong.exit_code == 2 and "this report is of a score" in " ".join(wrong.output.split())
 
 
 @pytest.mark.parametrize(
@@ -115,6 +122,8 @@ def test_the_report_of_a_score(study: Path, model: Path) -> None:
         ("fit study --target BDI --method gin", "gin predicts classes, --target needs a method for scores"),
         ("fit study --label group --method ridge", "ridge predicts a score; name its column with --target"),
         ("fit study --target BDI --positive HC", "is for classes, --target predicts a score; leave it out"),
+        ("fit study --target BDI --deconfound site,bdi", "BDI is what is predicted"),
+        ("group study --target BDI --deconfound bdi", "BDI is what is predicted"),
         ("evaluate study --target BDI --calibrate sigmoid", "is for classes, --target predicts a score"),
     ],
 )
@@ -132,3 +141,11 @@ def test_missing_scores_and_columns_are_named(study: Path) -> None:
     assert "no BDI for sub-0004; pass --load missing_labels=drop_subject" in missing.words
     unknown = command("fit", "study", "--target", "HAMD", "--method", "ridge", cwd=study.parent)
     assert unknown.code == 2 and "has no column 'HAMD'" in unknown.words
+
+
+def test_a_saved_model_of_scores_is_validated_and_the_study_audited(study: Path, model: Path) -> None:
+    told = run("validate", "model", "study", cwd=study.parent)  # the column is that of the model
+    assert told["target"] == "BDI" and told["left_out"] + told["scans"] == 49
+    assert {row["metric"] for row in told["scores"]} == {"mae", "r2", "r", "spearman"}
+    found = {row["finding"] for row in run("audit", "study", "--target", "BDI", cwd=study.parent)["findings"]}
+    assert {"site → score", "score per site", "R² within sites"} <= found

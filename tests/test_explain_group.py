@@ -13,7 +13,7 @@ from cignn.datasets import make_cohort
 from cignn.estimators import make_estimator
 from cignn.explainers import explain_group
 from cignn.explainers.half_samples import Work, half_samples, permuted
-from cignn.explainers.readings import Modes, Networks, choose, overlaps
+from cignn.explainers.readings import Modes, Networks, _shrink, choose, overlaps
 
 RUN = {"n_resamples": 8, "n_permutations": 6}
 
@@ -251,3 +251,17 @@ def test_what_is_no_classifier_of_graphs_is_refused(cohort):
         explain_group(make_connectome_pipeline(GridSearchCV(svm(), {"C": [1.0]})), cohort)
     with pytest.raises(TypeError, match="needs a Cohort or a GraphSet, got ndarray"):
         explain_group(svm(), np.zeros((20, 4, 4)))
+
+
+def test_null_maps_of_few_networks_get_the_spread_of_many():
+    random = np.random.default_rng(0)
+    shared = random.normal(size=(20, 1, 400))
+    noise = random.normal(size=(20, 3, 400))
+    opposite = np.stack([noise, -noise], 2).reshape(20, 6, 400)  # halves that err in opposite directions
+    groups = list(shared + 3 * opposite)
+    null = np.array([group.mean(0) for group in groups])
+    assert_allclose(_shrink(groups, null, 100), 1.0, atol=0.02)  # pairs agree: nothing to shrink
+    groups = list(shared + 3 * random.normal(size=(20, 6, 400)))
+    null = np.array([group.mean(0) for group in groups])
+    expected = np.sqrt((1 + 9 / 100) / (1 + 9 / 6))
+    assert_allclose(_shrink(groups, null, 100), expected, rtol=0.1)

@@ -206,15 +206,17 @@ def _read(
 def _shrink(groups: list[np.ndarray], null: np.ndarray, n: int) -> float:
     """Factor that gives means of few networks the spread of means of n.
 
-    A mean of m networks varies by what its subjects share, τ², and by σ² / m of the networks' own.
+    Networks of complementary halves err in opposite directions, so that pairs are what is independent. A mean
+    of m pairs varies by what its subjects share, τ², and by σ² / m of the pairs' own.
     """
-    if len(groups) < 2 or min(map(len, groups)) < 2:
+    if len(groups) < 2 or min(map(len, groups)) < 4:
         return 1.0
-    own = np.mean([group.var(0, ddof=1).mean() for group in groups])
-    m = np.mean([len(group) for group in groups])
+    pairs = [(group[::2] + group[1::2]) / 2 for group in groups]
+    own = np.mean([pair.var(0, ddof=1).mean() for pair in pairs])
+    m = np.mean([len(pair) for pair in pairs])
     total = float((null**2).mean())
     shared = max(total - own / m, 0.0)
-    return float(np.sqrt((shared + own / max(n, 1)) / max(shared + own / m, 1e-300)))
+    return float(np.sqrt((shared + own / max(n / 2, 1)) / max(shared + own / m, 1e-300)))
 
 
 def overlaps(maps: np.ndarray) -> np.ndarray:
