@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -205,6 +207,70 @@ def test_what_latex_would_take_for_commands_is_printed() -> None:
     assert r"\textbackslash{}input\{x\}" in text and r"50 \% \& more" in text and r"a\_b" in text
     assert r"x\textasciicircum{}2 \textasciitilde{} \{y\} \#1 \$z\$ $<$ 3" in text
     assert "$-$0.500" in text and "–" in text
+
+
+AWKWARD = [
+    *(
+        "snake_case_",
+        "50 % & more",
+        "[bracket",
+        "*star",
+        "a--b---c",
+        "x^2 ~ {y} #1 $z$ < 3 > 2 | 1",
+        r"\input{x}\\\\",
+    ),
+    *(
+        "α β γ μ ρ σ ω Δ Σ Ω Α ο",
+        "µ ± 3 × 10² ≤ ∞ °C",
+        "Łódź, São Paulo, Þórshöfn, Đorđe",
+        "«quoted» “so” – …",
+    ),
+    *("e\u0301 in two parts", "a\tb\nc\x07", "'`'", '"', "", "−0.5"),
+]
+
+
+def awkward(plain: ReportData) -> dict[str, str]:
+    """Every table of a report, and one of awkward words, as LaTeX."""
+    table = pd.DataFrame({word or "empty": AWKWARD for word in AWKWARD[:4]} | {"n": range(len(AWKWARD))})
+    tables = {name: latex(one.printed, one.caption, name) for name, one in paper_tables(plain).items()}
+    return tables | {"awkward": latex(table, " ".join(AWKWARD), "awkward")}
+
+
+def test_no_name_can_end_a_row_or_a_cell_of_a_latex_table(plain: ReportData) -> None:
+    for text in awkward(plain).values():
+        (spec,) = re.findall(r"\\begin{tabular}{([lr]+)}", text)
+        body = re.findall(r"^(.*) \\\\$", text, re.M)
+        for line in body:
+            bare = re.sub(r"\\[&%$#_{}]", "", line)  # without what is escaped
+            assert bare.count("&") == len(spec) - 1 and not re.search(
+                r"[%#_^~]", re.sub(r"\$[^$]*\$", "", bare)
+            )
+            assert bare.count("{") == bare.count("}") and bare.count("$") % 2 == 0
+            assert not line.startswith(("[", "*")) and "\\\\" not in line and "--" not in line
+        assert not re.search("[\u0370-\u03ff]", text), "Greek letters are commands"
+    assert "XeLaTeX" not in text
+    assert "% and XeLaTeX or LuaLaTeX with a font that has 脑" in latex(pd.DataFrame({"a": ["脑"]}), "", "t")
+
+
+@pytest.mark.medium
+def test_latex_prints_the_tables(plain: ReportData, tmp_path: Path) -> None:
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not on the PATH")
+    tables = awkward(plain)
+    for name, text in tables.items():
+        (tmp_path / f"{name}.tex").write_text(text, encoding="utf-8")
+    inputs = "".join(f"\\input{{{name}}}\\clearpage\n" for name in tables)
+    (tmp_path / "main.tex").write_text(
+        "\\documentclass{article}\\usepackage{booktabs}\\usepackage[T1]{fontenc}\n"
+        f"\\begin{{document}}\n{inputs}\\end{{document}}\n"
+    )
+    line = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "main.tex"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=300)
+    log = done.stdout.decode("utf-8", "replace")
+    if "booktabs.sty' not found" in log or "Font T1" in log:
+        pytest.skip("pdflatex has no booktabs or no T1 fonts")
+    assert done.returncode == 0, log[-2000:]
+    assert (tmp_path / "main.pdf").stat().st_size > 10_000 and "Missing character" not in log
 
 
 def test_the_page_links_to_files_that_are_there(plain: ReportData, page: Path, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -25,7 +27,7 @@ from cignn.evaluation import (
 from cignn.evaluation.permuted import labels_permuted
 from cignn.evaluation.runner import plan
 from cignn.evaluation.trivial import trivial_scores
-from commands import Result, write_study
+from commands import SCRIPT, Result, interrupted, write_study
 
 LASSO = {"lasso": {"C": 1.0}}
 
@@ -157,3 +159,48 @@ def test_evaluate_writes_what_a_results_section_needs(
     assert told["permutations"] is None and told["comparison"] is None
     assert not (tmp_path / "res" / "comparison.csv").exists(), "of methods that are not there any more"
     assert {row["method"] for row in told["trivial"]} == {"majority class", "site's majority"}
+
+
+# ------------------------------------------------------------------------ a cluster
+
+
+@pytest.mark.slow
+def test_permutations_on_a_cluster_resume_and_give_the_same(
+    call: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupted on the cluster and resumed there, it gives the table of one process."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.chdir(tmp_path)
+    make_cohort(40, 12, n_edges=4, effect=0.8, lengths=(40, 50), random_state=0).save("study.npz")
+    words = "evaluate study.npz --methods lasso --set C=1.0 --protocol kfold --folds 3 --permutations 30"
+    words += " --json"
+    alone = call(*words.split(), "--out", "alone")
+    assert alone.code == 0, alone.err
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    with distributed.LocalCluster(n_workers=2, **options) as cluster:
+        line = [*words.split(), "--out", "spread", "--scheduler", cluster.scheduler_address]
+        stopped = interrupted(SCRIPT, *line, cwd=tmp_path, when=lambda: kept_tasks("spread") > 10)
+        assert stopped.code == 130 and "the same command resumes them" in stopped.words, stopped.err
+        before = times_of("spread")
+        assert 10 < len(before) < 90
+        done = call(*line)
+        assert done.code == 0, done.err
+    after = times_of("spread")
+    assert len(after) == 90 and before.items() <= after.items()  # nothing is repeated
+    one, other = (pd.DataFrame(json.loads(result.out)["permutations"]) for result in (alone, done))
+    pd.testing.assert_frame_equal(one, other)
+
+
+def kept_tasks(folder: str) -> int:
+    """Number of tasks with permuted labels that are stored."""
+    try:
+        return len(times_of(folder))
+    except sqlite3.Error:  # just being made
+        return 0
+
+
+def times_of(folder: str) -> dict[str, str]:
+    """When each task with permuted labels was finished, by key."""
+    place = Path(folder, "permutations", "results.sqlite")
+    with contextlib.closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as file:
+        return dict(file.execute("SELECT key, finished FROM tasks"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -16,16 +18,28 @@ from cignn.report.report_data import ReportData
 
 PRINTED = ("accuracy", "balanced_accuracy", "sensitivity", "specificity", "roc_auc")  # the CSV has all
 ROWS = 30  # of connections in LaTeX; the CSV has all
-# characters that LaTeX's usual fonts do not have
-LATEX = {
-    "−": "$-$",
-    "≤": "$\\leq$",
-    "≥": "$\\geq$",
-    "ρ": "$\\rho$",
-    "²": "$^2$",
-    "★": "$\\star$",
-    "→": "$\\to$",
-}
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi mathrm{o} pi rho varsigma "
+    "sigma tau upsilon phi chi psi omega"
+)
+_CAPITALS = (  # those that look like Latin letters have no command
+    "mathrm{A} mathrm{B} Gamma Delta mathrm{E} mathrm{Z} mathrm{H} Theta mathrm{I} mathrm{K} Lambda "
+    "mathrm{M} mathrm{N} Xi mathrm{O} Pi mathrm{P} Sigma mathrm{T} Upsilon Phi mathrm{X} Psi Omega"
+)
+_SYMBOLS = "leq geq neq approx pm times star to gets leftrightarrow infty cdot surd Sigma Delta mu in"
+_COMMANDS = dict(
+    zip(
+        "αβγδεζηθικλμνξοπρςστυφχψω" + "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ" + "≤≥≠≈±×★→←↔∞·√∑∆µ∈",
+        f"{_GREEK} {_CAPITALS} {_SYMBOLS}".split(),
+        strict=True,
+    )
+)
+# characters that LaTeX takes for commands, or that its usual fonts do not have
+LATEX = {sign: "\\" + sign for sign in "&%$#_{}"}
+LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+LATEX |= {sign: f"${sign}$" for sign in "<>|"} | {"−": "$-$", "²": "$^2$", "³": "$^3$", "°": r"$^\circ$"}
+LATEX |= {sign: rf"$\{name}$" for sign, name in _COMMANDS.items()}
+_KNOWN = re.compile(r"[ -~\u00a1-\u017f–—‘’“”„…•€]*")  # what pdfLaTeX prints with the packages named
 
 
 class PaperTable(NamedTuple):
@@ -64,22 +78,26 @@ def write_tables(folder: Path, tables: dict[str, PaperTable]) -> list[Path]:
 
 
 def latex(table: pd.DataFrame, caption: str, name: str) -> str:
-    r"""Return a table environment for LaTeX; it needs ``\usepackage{booktabs}``."""
-    words = [str(column) for column in table]
+    r"""Return a table environment for LaTeX; it needs booktabs, and T1 fonts for letters with accents."""
+    words = [escaped(str(column)) for column in table]
     numeric = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
     looks = [_all_numbers(table[column]) if not n else True for column, n in zip(table, numeric, strict=True)]
     rows = [
-        " & ".join(_escaped(_cell(value)) for value in row) + r" \\" for row in table.itertuples(index=False)
+        " & ".join(escaped(_cell(value)) for value in row) + r" \\" for row in table.itertuples(index=False)
     ]
+    needs = [r"% needs \usepackage{booktabs} and \usepackage[T1]{fontenc}"]
+    strange = sorted(set(_KNOWN.sub("", "".join([escaped(caption), *words, *rows]))))
+    if strange:
+        needs.append(f"% and XeLaTeX or LuaLaTeX with a font that has {' '.join(strange)}")
     lines = [
-        r"% needs \usepackage{booktabs}",
+        *needs,
         r"\begin{table}",
         r"\centering\footnotesize",
-        rf"\caption{{{_escaped(caption)}}}",
+        rf"\caption{{{escaped(caption)}}}",
         rf"\label{{tab:{name}}}",
         rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in looks)}}}",
         r"\toprule",
-        " & ".join(map(_escaped, words)) + r" \\",
+        " & ".join(words) + r" \\",
         r"\midrule",
         *rows,
         r"\bottomrule",
@@ -103,16 +121,16 @@ def _all_numbers(column: pd.Series) -> bool:
     return bool(words.str.match(r"^(–|[<+\-−]?\s?[\d.,]+( %| \(.*\)| ± .*)?)$").all())
 
 
-def _escaped(text: str) -> str:
-    """Return text that LaTeX prints as it stands."""
-    out = text.replace("\\", "\0")
-    for sign in "&%$#_{}":
-        out = out.replace(sign, "\\" + sign)
-    out = out.replace("~", r"\textasciitilde{}").replace("^", r"\textasciicircum{}")
-    out = out.replace("<", "$<$").replace(">", "$>$").replace("\0", r"\textbackslash{}")
-    for sign, written in LATEX.items():
-        out = out.replace(sign, written)
-    return " ".join(out.split())
+def escaped(text: str) -> str:
+    """Return text that LaTeX prints as it stands.
+
+    A bracket or a star at the start would belong to the end of the row before, and two hyphens make a dash.
+    """
+    plain = "".join(
+        sign for sign in " ".join(unicodedata.normalize("NFC", text).split()) if sign.isprintable()
+    )
+    out = "".join(LATEX.get(sign, sign) for sign in plain).replace("--", "-{}-").replace("--", "-{}-")
+    return f"{{{out[0]}}}{out[1:]}" if out[:1] in ("[", "*") else out
 
 
 # ------------------------------------------------------------------------ tables
