@@ -16,12 +16,13 @@ import pytest
 from cignn import CohortClassifier, Explanations
 from cignn.connectome import ComBat, Connectivity, ConnectomeGraphs, Deconfound
 from cignn.datasets import make_cohort
-from cignn.estimators import make_estimator
+from cignn.estimators import CLASSIFIERS, make_estimator
 from cignn.evaluation import KFold, Store, evaluate
 from cignn.evaluation.runner import plan
 from cignn.evaluation.trivial import trivial_scores
 from cignn.explanations import GroupExplanation
 from cignn.report import ReportData, report_of, write_report
+from cignn.report.methods_steps import BASELINES
 from cignn.report.methods_text import OTHER, methods_text
 from cignn.report.paper_tables import latex, paper_tables
 from cignn.report.references import REFERENCES, Citations
@@ -149,10 +150,35 @@ def test_citations_are_numbered_in_order_and_all_are_listed(plain: ReportData) -
     assert list(dict.fromkeys(cited)) == list(range(1, len(made.references) + 1))
     page = made.markdown("a study")
     assert page.startswith("# Methods: a study\n") and all(one.text in page for one in made.references)
-    for one in REFERENCES.values():
-        assert one.text.endswith(".") and (not one.doi or re.match(r"10\.\d{4,}/\S+$", one.doi))
+    assert all(f"[{one.label}]({one.url})" in page for one in made.references)
     with pytest.raises(KeyError, match="no reference is called 'nobody'"):
         Citations()("nobody")
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_every_reference_is_well_formed(name: str) -> None:
+    """Authors, title, where and when it appeared, and where it can be found."""
+    one = REFERENCES[name]
+    assert re.fullmatch(r"\S.*[^.]\.", one.text) and "  " not in one.text
+    assert bool(one.doi) != bool(one.page), "one address"
+    if one.doi:
+        assert (
+            re.fullmatch(r"10\.\d{4,9}/[!-~]+[^.,;\s]", one.doi) and one.url == f"https://doi.org/{one.doi}"
+        )
+    else:
+        assert re.fullmatch(r"https://[a-z.]+/[!-~]+", one.page) and one.url == one.page
+    if one.label.startswith("arXiv:"):
+        assert re.fullmatch(r"arXiv:\d{4}\.\d{4,5}", one.label)
+    if name != "nilearn":  # software without a year of its own
+        assert re.search(r"\b(19|20)\d\d\b", one.text)
+        authors = one.text.split(". ")[0]
+        assert re.fullmatch(r"[^.]*\b[A-Z][A-Z-]{0,4}(, et al)?", authors), authors
+
+
+def test_every_classifier_has_words_and_a_reference_where_there_is_one() -> None:
+    for name in CLASSIFIERS:
+        assert name in BASELINES
+        assert name in REFERENCES or name == "logistic"
 
 
 def test_settings_that_differ_from_the_preset_are_named() -> None:

@@ -17,6 +17,7 @@ BASELINES = {
     "rbf-svm": "a support vector machine with a Gaussian kernel",
     "random-forest": "a random forest",
     "lasso": "logistic regression with an L1 penalty",
+    "logistic": "logistic regression with an L2 penalty",
     "gcn": "a graph convolutional network",
     "gin": "a graph isomorphism network",
     "gat": "a graph attention network",
@@ -169,8 +170,8 @@ def classifier_words(data: ReportData, cite: Citations) -> list[str]:
         n = len(data.member_probabilities)
         text.append(f"Probabilities were the mean over {n} networks that started from different weights.")
     if "epochs" in settings:
-        text += _training(data, settings)
-    elif key in ("linear-svm", "rbf-svm", "lasso"):
+        text += _training(data, settings, cite)
+    elif key in ("linear-svm", "rbf-svm", "lasso", "logistic"):
         strength = settings.get("C", "auto")
         how = "chosen in three folds of the training subjects" if strength == "auto" else f"set to {strength}"
         text.append(f"Its regularisation was {how}.")
@@ -191,15 +192,15 @@ def _preset(settings: Mapping[str, object]) -> list[str]:
     return [f"{text}, except {listed(changed)}." if changed else f"{text} of the software."]
 
 
-def _training(data: ReportData, settings: Mapping[str, object]) -> list[str]:
+def _training(data: ReportData, settings: Mapping[str, object], cite: Citations) -> list[str]:
     n, patience = settings["epochs"], settings.get("patience")
     stopped = f", and stopped after {patience} epochs without improvement" if patience else ""
     rule = {"loss": "loss", "accuracy": "accuracy"}.get(str(settings.get("choose_by", "")), "")
     by = f" by its {rule}" if rule else ""
     batch, rate = settings.get("batch_size"), settings.get("learning_rate")
     text = [
-        f"Networks were trained by Adam (learning rate {rate}, batches of {batch}) for at most {n} epochs"
-        f"{stopped}; the epoch was chosen on validation data{by}."
+        f"Networks were trained by Adam {cite('adam')} (learning rate {rate}, batches of {batch}) for at "
+        f"most {n} epochs{stopped}; the epoch was chosen on validation data{by}."
     ]
     kept = data.facts.get("epoch chosen on validation data")
     if kept is not None:

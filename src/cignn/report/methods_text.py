@@ -46,7 +46,7 @@ class MethodsText(NamedTuple):
             lines += [f"**{heading}.** {text}", ""]
         lines += ["## References", ""]
         for number, one in enumerate(self.references, 1):
-            lines.append(f"{number}. {one.text}" + (f" [doi:{one.doi}]({one.url})" if one.doi else ""))
+            lines.append(f"{number}. {one.text} [{one.label}]({one.url})")
         return "\n".join(lines) + "\n"
 
 

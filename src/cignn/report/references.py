@@ -5,21 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+ARXIV = "10.48550/arXiv."
+
 
 class Reference(NamedTuple):
-    """A work to cite; doi is "" where it has none."""
+    """A work to cite by its DOI; page is its address where it has none."""
 
     text: str
     doi: str = ""
+    page: str = ""
 
     @property
     def url(self) -> str:
-        """Address of the work, "" without a DOI."""
-        return f"https://doi.org/{self.doi}" if self.doi else ""
+        """Address of the work."""
+        return f"https://doi.org/{self.doi}" if self.doi else self.page
+
+    @property
+    def label(self) -> str:
+        """What to print as the link: arXiv:1609.02907, doi:10.…, or the address."""
+        if self.doi.startswith(ARXIV):
+            return f"arXiv:{self.doi.removeprefix(ARXIV)}"
+        return f"doi:{self.doi}" if self.doi else self.page.removeprefix("https://")
 
 
 def _arxiv(text: str, number: str) -> Reference:
-    return Reference(text, f"10.48550/arXiv.{number}")
+    return Reference(text, f"{ARXIV}{number}")
+
+
+_SVM = Reference(
+    "Cortes C, Vapnik V. Support-vector networks. Machine Learning 20, 273–297, 1995.", "10.1007/BF00994018"
+)
 
 
 REFERENCES = {
@@ -48,6 +63,17 @@ REFERENCES = {
         "networks. ICLR 2022.",
         "2201.12872",
     ),
+    "linear-svm": _SVM,
+    "rbf-svm": _SVM,
+    "lasso": Reference(
+        "Tibshirani R. Regression shrinkage and selection via the lasso. Journal of the Royal Statistical "
+        "Society B 58, 267–288, 1996.",
+        "10.1111/j.2517-6161.1996.tb02080.x",
+    ),
+    "random-forest": Reference(
+        "Breiman L. Random forests. Machine Learning 45, 5–32, 2001.", "10.1023/A:1010933404324"
+    ),
+    "adam": _arxiv("Kingma DP, Ba J. Adam: a method for stochastic optimization. ICLR 2015.", "1412.6980"),
     "tangent": Reference(
         "Varoquaux G, Baronnet F, Kleinschmidt A, Fillard P, Thirion B. Detection of brain "
         "functional-connectivity difference in post-stroke patients using group-level covariance modeling. "
@@ -80,7 +106,8 @@ REFERENCES = {
     ),
     "holm": Reference(
         "Holm S. A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics "
-        "6, 65–70, 1979."
+        "6, 65–70, 1979.",
+        page="https://www.jstor.org/stable/4615733",
     ),
     "permutation": Reference(
         "Phipson B, Smyth GK. Permutation p-values should never be zero: calculating exact p-values when "
@@ -126,7 +153,8 @@ REFERENCES = {
     ),
     "scikit-learn": Reference(
         "Pedregosa F, Varoquaux G, Gramfort A, et al. Scikit-learn: machine learning in Python. Journal of "
-        "Machine Learning Research 12, 2825–2830, 2011."
+        "Machine Learning Research 12, 2825–2830, 2011.",
+        page="https://jmlr.org/papers/v12/pedregosa11a.html",
     ),
     "torch": _arxiv(
         "Paszke A, Gross S, Massa F, et al. PyTorch: an imperative style, high-performance deep learning "
