@@ -282,9 +282,12 @@ def edge_positions(adj: Tensor) -> Tensor:
     adj : (b, n, n), symmetric. No edge is at 0, which is the diagonal.
     """
     present = (adj != 0).triu(1).flatten(1)
-    most = int(present.sum(1).max()) if len(adj) else 0
-    found, place = present.to(torch.uint8).sort(dim=1, descending=True, stable=True)
-    return (place * found)[:, : max(most, 1)]
+    count = present.sum(1)
+    graph, place = present.nonzero(as_tuple=True)
+    before = count.cumsum(0) - count  # edges of the graphs before
+    edges = place.new_zeros(len(adj), max(int(count.max()), 1) if len(adj) else 1)
+    edges[graph, torch.arange(len(place), device=adj.device) - before[graph]] = place
+    return edges
 
 
 def apply_layers(
