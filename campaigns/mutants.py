@@ -105,9 +105,9 @@ MUTANTS = [
     Mutant(
         "one mask for all graphs",
         "nn/subgraph_network.py",
-        "        values = self.classifier.edge_values(edge_logits)\n",
-        "        edge_logits = edge_logits.mean(0, keepdim=True).expand_as(edge_logits)\n"
-        "        values = self.classifier.edge_values(edge_logits)\n",
+        "            edge_logits = self.subgraph(vectors)  # equation (14) before its sigmoid: (b or 1, n, n)\n",
+        "            edge_logits = self.subgraph(vectors)\n"
+        "            edge_logits = edge_logits.mean(0, keepdim=True).expand_as(edge_logits)\n",
         "ci_gnn",
         "mask or mates",
     ),
