@@ -105,9 +105,8 @@ MUTANTS = [
     Mutant(
         "one mask for all graphs",
         "nn/subgraph_network.py",
-        "            edge_logits = self.subgraph(vectors)  # equation (14) before its sigmoid: (b or 1, n, n)\n",
-        "            edge_logits = self.subgraph(vectors)\n"
-        "            edge_logits = edge_logits.mean(0, keepdim=True).expand_as(edge_logits)\n",
+        "edge_logits = self.subgraph(vectors)  # equation (14)",
+        "edge_logits = self.subgraph(vectors).mean(0, True).expand(len(vectors), -1, -1)  # equation (14)",
         "ci_gnn",
         "mask or mates",
     ),
