@@ -49,6 +49,7 @@ POOL = "pool.safetensors"  # connections whose contributions are pooled
 CONTENTS = (WEIGHTS, PIPELINE, PREPARATION, REFERENCE, CONNECTIONS, POOL)
 FILES = (CONFIG, *CONTENTS, SETTINGS, CARD)
 LARGEST_CONFIG = 2**28  # bytes
+TRIES = 2
 # types in our pipelines that skops does not trust by default
 TRUSTED = [
     "cignn.estimators.graph_vectors.GraphVectors",
@@ -276,8 +277,11 @@ def _finish(folder: Path) -> None:
 # ----------------------------------------------------------------------- reading
 
 
-def read_folder(path: str | Path) -> Saved:
-    """Read a model folder; refuses a damaged, foreign, older or newer one."""
+def read_folder(path: str | Path, tries: int = TRIES) -> Saved:
+    """Read a model folder; refuses a damaged, foreign, older or newer one.
+
+    tries : how often to read again a model that looks damaged but may just have been replaced, by itself too.
+    """
     path = Path(path)
     config = read_config(path)
     try:
@@ -285,6 +289,8 @@ def read_folder(path: str | Path) -> Saved:
     except ModelError:
         if read_config(path)["checksum"] != config["checksum"]:  # another process has just replaced it
             return read_folder(path)
+        if tries:
+            return read_folder(path, tries - 1)
         raise
     if any(_WAITING.fullmatch(item.name) for item in path.iterdir()):
         with locked(path) as alone:
@@ -397,7 +403,7 @@ def first_line(error: BaseException) -> str:
 def _read(folder: Path, name: str, facts: Mapping[str, Any]) -> bytes:
     """Return the content of a listed file, under its own name or the one it had while it was written."""
     places = [folder / name, folder / _waiting(name, facts["sha256"])]
-    for place in places:
+    for place in (*places, places[0]):  # it may move from the second to the first in between
         with suppress(FileNotFoundError):
             if place.is_file() and place.stat().st_size == facts["bytes"]:
                 content = place.read_bytes()
