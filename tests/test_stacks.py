@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from cignn import GraphSet
-from cignn.estimators import NeuralGraphClassifier, make_estimator
+from cignn.estimators import NeuralGraphClassifier, make_estimator, stacks
 from cignn.estimators.captured import Captured, Read
 from cignn.estimators.feeds import Data, Feed, _pool_bytes, even
 from cignn.estimators.network_stack import NetworkStack
@@ -669,6 +669,18 @@ def test_small_graphs_share_steps_on_a_cpu_and_large_ones_are_read_alone() -> No
     few, large = draw("several sizes", 40, 0), [np.ones((n, n)) - np.eye(n) for n in [300, *[5] * 39]]
     assert at_once(plan(make("gin"), few)) == PADDED_NETWORKS
     assert at_once(plan(make("gin"), GraphSet.from_arrays(large[::-1], y=few.y))) == 1
+
+
+def test_small_steps_take_one_thread_and_leave_the_number_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, seen = torch.get_num_threads(), []
+    monkeypatch.setattr(stacks, "train", lambda some, progress: seen.append(torch.get_num_threads()))
+    try:
+        torch.set_num_threads(2)
+        for kind in ("several sizes", "aligned"):
+            stacks._train_kind([plan(make("gin"), draw(kind, 40, 0))], "auto", None)
+        assert seen == [1, 2] and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_wide_features_count_for_what_stays_in_memory() -> None:

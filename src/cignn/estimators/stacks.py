@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -103,6 +104,28 @@ def _kinds(plans: Iterable[Plan]) -> list[list[Training]]:
 def _train_kind(trainings: list[Training], networks: int | str, progress: Any) -> None:
     """Train networks of one kind, as many at once as asked for or as memory allows."""
     size = at_once(trainings[0]) if isinstance(networks, str) else networks
+    with _threads(trainings[0]):
+        _train_parts(trainings, size, progress)
+
+
+@contextmanager
+def _threads(training: Training) -> Iterator[None]:
+    """Train on one thread where steps are small.
+
+    Several threads wait for each other after each of hundreds of small operations, on a busy machine for many
+    times as long as the operations take; and results then do not depend on their number.
+    """
+    before = torch.get_num_threads()
+    try:
+        if _small(training):
+            torch.set_num_threads(1)
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _train_parts(trainings: list[Training], size: int, progress: Any) -> None:
+    """Train networks of one kind, so many at once, fewer where memory does not suffice."""
     rest = list(trainings)
     while rest:
         some, rest = rest[:size], rest[size:]
@@ -129,6 +152,14 @@ def _train_kind(trainings: list[Training], networks: int | str, progress: Any) -
             return
 
 
+def _small(training: Training) -> bool:
+    """Whether steps on a CPU are mostly overhead: small graphs that are not aligned."""
+    if next(training.network.parameters()).device.type != "cpu" or training.training.graphs.aligned:
+        return False
+    length = min(training.batch_size, len(training.training))
+    return length * int(training.training.sizes.max()) ** 2 <= PADDED_CELLS
+
+
 def at_once(training: Training) -> int:
     """How many networks of this kind fit into memory."""
     device = next(training.network.parameters()).device
@@ -136,7 +167,7 @@ def at_once(training: Training) -> int:
     length = min(training.batch_size, len(training.training))
     if device.type == "cpu":
         if not training.training.graphs.aligned:
-            return PADDED_NETWORKS if length * n**2 <= PADDED_CELLS else 1
+            return PADDED_NETWORKS if _small(training) else 1
         least = CPU_NETWORKS if torch.get_num_threads() > 1 else 1
         return max(least, min(MOST_ON_CPU, least * CPU_CELLS // (length * n**2)))
     layers = [parameter for parameter in training.network.parameters() if parameter.dim() == 2]
