@@ -22,6 +22,7 @@ from cignn._checks import Option
 from cignn.cli import app
 from cignn.cli.explanation_files import draw, file_names
 from cignn.cli.options import as_flag
+from cignn.cli.outputs import other_settings
 from cignn.cli.report import _evaluated
 from cignn.cli.settings import as_value, to_toml
 from cignn.datasets import DataError, aal116, make_ba2motifs, make_cohort, make_spurious_motifs
@@ -685,6 +686,14 @@ def test_a_report_explains_a_network_or_else_another_method(call: Call, here: Pa
     assert "to look at them: cignn report network" in call(*words.split()).words
     assert call("report", "network", "--out", "network.html", "--no-audit", "--no-files").code == 0
     assert isinstance(load_model("network/model").classifier_, GNNClassifier)
+
+
+def test_parameters_in_which_an_evaluation_and_a_model_differ_are_named() -> None:
+    given = {"ci-gnn.n_estimators": 1, "lasso.C": 2.0, "dropout": 0.3}
+    fitted = {"method": "ci-gnn", "resolved": {"n_estimators": 5, "dropout": 0.3}}
+    assert other_settings({"model": given}, fitted, {}) == "n_estimators (1 instead of 5)"
+    assert other_settings({}, fitted | {"epochs": 7}, {}) == "epochs (the default instead of 7)"
+    assert other_settings({"model": {"epochs": 7}}, fitted | {"epochs": 7}, {}) == ""
 
 
 def test_a_report_trains_again_after_an_evaluation_with_other_settings(call: Call, here: Path) -> None:

@@ -17,6 +17,7 @@ from cignn.cli.app import (
     FailedWorkError,
     InterruptedWorkError,
     command,
+    complain,
     positive_words,
     say,
     say_json,
@@ -160,6 +161,13 @@ def fit(
             train, validation = split.train, split.validation
     if not as_json:
         say_words(f"{cohort!r}")
+        if unseen_sites == "raise" and (combat or "site" in names_in(deconfound or "")):
+            complain(
+                "note",
+                "effects of the site are taken out, so the model will refuse subjects of other sites; "
+                "--unseen-sites pass (leave their connections as they are) or grand_mean (shift each site "
+                "to the mean) accepts them.",
+            )
     started = time.perf_counter()
     with working(f"training {method}", not as_json and not hasattr(classifier, "epochs")):
         model.fit(cohort[train], **{"eval_set": cohort[validation]} if len(validation) else {})

@@ -177,14 +177,30 @@ def evaluation_of(folder: Path, method: str) -> pd.DataFrame:
 
 
 def other_settings(evaluated: Mapping[str, Any], model: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
-    """Name the settings of steps in which an evaluation and a model differ; "" where they do not.
+    """Name the settings in which an evaluation and a model differ; "" where they do not.
 
     usual : the values where a file of settings does not say.
     """
     pairs = {name: (evaluated.get(name, value), model.get(name, value)) for name, value in usual.items()}
     if not any(any(pairs[name]) for name in ("combat", "deconfound") if name in pairs):
         pairs = {name: pair for name, pair in pairs.items() if name not in OF_COVARIATES}
+    pairs |= _other_parameters(evaluated, model)
     return ", ".join(f"{name} ({a} instead of {b})" for name, (a, b) in pairs.items() if a != b)
+
+
+def _other_parameters(evaluated: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Parameters given to a method in an evaluation or to a model of it, with the values in both."""
+    method, used = f"{model.get('method', '')}.", model.get("resolved", {})
+    given = evaluated.get("model", {})
+    theirs = {name: value for name, value in given.items() if "." not in name}
+    theirs |= {name.removeprefix(method): value for name, value in given.items() if name.startswith(method)}
+    ours = {name: model[name] for name in ("epochs", "n_estimators") if model.get(name) is not None}
+    ours |= model.get("model", {})
+    names = [*theirs, *(name for name in ours if name not in theirs)]
+    return {
+        name: (theirs.get(name, "the default"), ours.get(name, used.get(name, "the default")))
+        for name in names
+    }
 
 
 def told_settings(evaluated: Mapping[str, Any]) -> dict[str, str]:

@@ -219,7 +219,7 @@ def _scores(table: pd.DataFrame, training_mean: float, n_resamples: int, random_
         for metric, values in weighted_regression_scores(coded, weights).items():
             drawn[metric].append(values)
     beside = {"trivial": np.full(len(y), training_mean)}
-    if "site" in table:
+    if "site" in table and table["site"].nunique() > 1:  # of one site they follow from y alone
         beside["site_mean"] = means_of_others(table)
     others = {name: regression_scores(y, values) for name, values in beside.items()}
     rows = []
