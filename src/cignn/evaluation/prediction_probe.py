@@ -51,7 +51,8 @@ def prediction_findings(
     if checks is None:
         reason = f"no predictions: a class has fewer than {FEWEST} subjects, or all are alike"
         return [Finding("prediction → nuisances | label", "unknown", np.nan, "association", reason)]
-    found = [_nuisance_finding(row, whose) for row in checks.table.to_dict("records")]
+    rows = checks.table.to_dict("records")
+    found = [nuisance_finding(row, whose, "label", _advice(row["nuisance"])) for row in rows]
     return found + ([] if checks.auc is None else [_auc_finding(checks.auc, whose)])
 
 
@@ -113,21 +114,25 @@ def _predicted(seen: np.ndarray, codes: np.ndarray, new: np.ndarray) -> np.ndarr
     return model.predict_proba(new @ turned)
 
 
-def _nuisance_finding(row: dict[str, Any], whose: str) -> Finding:
-    """What the test of one nuisance says."""
+def nuisance_finding(row: dict[str, Any], whose: str, given: str, advice: str) -> Finding:
+    """What the test of one nuisance says; given : what is held equal, the "label" or the "score"."""
     what, size = row["nuisance"], row["association"]
-    name, measure = f"prediction → {what} | label", "association"
+    name, measure = f"prediction → {what} | {given}", "association"
     if np.isnan(row["p_value"]):
-        return Finding(name, "unknown", np.nan, measure, f"{what} does not vary within a class")
+        return Finding(name, "unknown", np.nan, measure, f"{what} does not vary at equal {given}")
     message = (
-        f"at equal label, predictions {whose} go along with {what} by {size:.2f} "
+        f"at equal {given}, predictions {whose} go along with {what} by {size:.2f} "
         f"(chance {row['chance']:.2f}, p = {row['p_value']:.2g})"
     )
     if not follows(row):
         return Finding(name, "fine", size, measure, message)
-    advice = ADVICE.get(what, f"take {what} out inside the fold (Deconfound), or match the classes for it")
     severity = "serious" if abs(size) - row["chance"] >= LARGE else "warning"
     return Finding(name, severity, size, measure, message, advice)
+
+
+def _advice(what: str) -> str:
+    """What to do where predictions of classes follow a nuisance."""
+    return ADVICE.get(what, f"take {what} out inside the fold (Deconfound), or match the classes for it")
 
 
 def follows(row: dict[str, Any]) -> bool:

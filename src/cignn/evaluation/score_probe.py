@@ -15,7 +15,7 @@ from cignn._arrays import symmetric, upper_triangle
 from cignn.connectome.deconfound import Deconfound
 from cignn.datasets.cohort import Cohort
 from cignn.evaluation.nuisances import NuisanceChecks, score_checks
-from cignn.evaluation.prediction_probe import LARGE, follows
+from cignn.evaluation.prediction_probe import nuisance_finding
 from cignn.evaluation.probes import FEWEST, FOLDS, REPEATS, Finding
 from cignn.evaluation.site_r2 import SiteControlledR2
 
@@ -127,7 +127,8 @@ def score_prediction_findings(
             return []
         reason = f"no predictions: fewer than {2 * FEWEST} subjects, all are alike, or no nuisance varies"
         return [Finding("prediction → nuisances | score", "unknown", np.nan, "association", reason)]
-    found = [_nuisance_finding(row, whose) for row in checks.table.to_dict("records")]
+    rows = checks.table.to_dict("records")
+    found = [nuisance_finding(row, whose, "score", _advice(row["nuisance"])) for row in rows]
     return found + ([] if checks.r2 is None else [_within_finding(checks.r2, whose)])
 
 
@@ -182,23 +183,11 @@ def _predicted(seen: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
     return y.mean() + new @ (seen.T @ weights)
 
 
-def _nuisance_finding(row: dict[str, Any], whose: str) -> Finding:
-    """What the test of one nuisance says."""
-    what, size = row["nuisance"], row["association"]
-    name, measure = f"prediction → {what} | score", "association"
-    if np.isnan(row["p_value"]):
-        return Finding(name, "unknown", np.nan, measure, f"{what} does not vary at equal score")
-    message = (
-        f"at equal score, predictions {whose} go along with {what} by {size:.2f} "
-        f"(chance {row['chance']:.2f}, p = {row['p_value']:.2g})"
-    )
-    if not follows(row):
-        return Finding(name, "fine", size, measure, message)
-    advice = f"take {what} out inside the fold (Deconfound), and report both"
+def _advice(what: str) -> str:
+    """What to do where predictions of a score follow a nuisance."""
     if what == "site":
-        advice = "harmonise inside the fold (ComBat, Deconfound) and report leave-one-site-out"
-    severity = "serious" if abs(size) - row["chance"] >= LARGE else "warning"
-    return Finding(name, severity, size, measure, message, advice)
+        return "harmonise inside the fold (ComBat, Deconfound) and report leave-one-site-out"
+    return f"take {what} out inside the fold (Deconfound), and report both"
 
 
 def _within_finding(found: SiteControlledR2, whose: str) -> Finding:

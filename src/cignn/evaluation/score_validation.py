@@ -82,7 +82,7 @@ class ScoreValidation:
     scores : DataFrame
         metric (mae, r2, r, spearman), value, low, high (95 %, bootstrap over subjects), trivial (always
         predicting the mean of the training scores) and site_mean (predicting the mean of the other new
-        subjects of the same site, which the model does not know).
+        subjects of the same site, which the model does not know; NaN where there is one site only).
     calibration : ScoreCalibration
         The line of observed on predicted scores; slope 1, intercept 0 and bias 0 are perfect.
     reliability : DataFrame
