@@ -141,6 +141,7 @@ def test_missing_scores_and_columns_are_named(study: Path) -> None:
     assert "no BDI for sub-0004; pass --load missing_labels=drop_subject" in missing.words
     unknown = command("fit", "study", "--target", "HAMD", "--method", "ridge", cwd=study.parent)
     assert unknown.code == 2 and "has no column 'HAMD'" in unknown.words
+    assert "name that of the scores" in unknown.words and "--label" not in unknown.words
 
 
 def test_a_saved_model_of_scores_is_validated_and_the_study_audited(study: Path, model: Path) -> None:

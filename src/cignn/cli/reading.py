@@ -153,7 +153,10 @@ def check_data(
     if target is None:
         participants.label_column(frame, label, source)
     elif participants.known_column(frame, target) is None:
-        participants.label_column(frame, target, source)
+        raise typer.BadParameter(
+            f"{source} has no column {target!r}, got {', '.join(frame.columns)}; name that of the scores.",
+            param_hint="'--target'",
+        )
 
 
 def format_of(path: Path, format: str = "auto") -> str:
