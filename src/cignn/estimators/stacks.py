@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 
 from cignn._arrays import digest
@@ -110,14 +111,14 @@ def _train_kind(trainings: list[Training], networks: int | str, progress: Any) -
 
 @contextmanager
 def _threads(training: Training) -> Iterator[None]:
-    """Train on one thread where steps are small.
+    """Train on one thread where most steps are small.
 
     Several threads wait for each other after each of hundreds of small operations, on a busy machine for many
     times as long as the operations take; and results then do not depend on their number.
     """
     before = torch.get_num_threads()
     try:
-        if _small(training):
+        if _small(training, np.median(training.training.sizes)):
             torch.set_num_threads(1)
         yield
     finally:
@@ -152,12 +153,11 @@ def _train_parts(trainings: list[Training], size: int, progress: Any) -> None:
             return
 
 
-def _small(training: Training) -> bool:
-    """Whether steps on a CPU are mostly overhead: small graphs that are not aligned."""
+def _small(training: Training, size: float) -> bool:
+    """Whether steps on a CPU are mostly overhead: graphs of so many nodes that are not aligned."""
     if next(training.network.parameters()).device.type != "cpu" or training.training.graphs.aligned:
         return False
-    length = min(training.batch_size, len(training.training))
-    return length * int(training.training.sizes.max()) ** 2 <= PADDED_CELLS
+    return min(training.batch_size, len(training.training)) * size**2 <= PADDED_CELLS
 
 
 def at_once(training: Training) -> int:
@@ -167,7 +167,7 @@ def at_once(training: Training) -> int:
     length = min(training.batch_size, len(training.training))
     if device.type == "cpu":
         if not training.training.graphs.aligned:
-            return PADDED_NETWORKS if _small(training) else 1
+            return PADDED_NETWORKS if _small(training, n) else 1
         least = CPU_NETWORKS if torch.get_num_threads() > 1 else 1
         return max(least, min(MOST_ON_CPU, least * CPU_CELLS // (length * n**2)))
     layers = [parameter for parameter in training.network.parameters() if parameter.dim() == 2]

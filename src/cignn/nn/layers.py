@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cignn.nn.packing import Links, Packing
+
 
 def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     """Set padded nodes of x : (b, n, d) to zero; mask : (b, n), None when there are none."""
@@ -145,7 +147,7 @@ class GINLayer(nn.Module):
         self.out_norm = NodeNorm(n_out)
 
     def forward(
-        self, x: Tensor, adj: Tensor, mask: Tensor | None = None, sums: Tensor | None = None
+        self, x: Tensor, adj: Tensor | Links, mask: Tensor | None = None, sums: Tensor | None = None
     ) -> Tensor:
         """Apply the layer.
 
@@ -153,8 +155,8 @@ class GINLayer(nn.Module):
         ----------
         x : Tensor of shape (b, n, n_in)
             Node vectors.
-        adj : Tensor of shape (b, n, n)
-            Signed edge weights.
+        adj : Tensor of shape (b, n, n) or Links
+            Signed edge weights; those of packed nodes, of which there is one row, are in a list.
         mask : Tensor of shape (b, n), default=None
             True for real nodes; None when all are.
         sums : Tensor of shape (b, n, n_in), default=None
@@ -298,7 +300,30 @@ def apply_layers(
     mask: Tensor | None,
     sums: Tensor | None = None,
 ) -> Tensor:
-    """Apply GNN layers one after the other; sums : A x of the features, where they are known, or None."""
+    """Apply GNN layers one after the other; sums : A x of the features, where they are known, or None.
+
+    Padding is left out where much of a batch is padding.
+    """
+    # only edges whose weight is not 0 are packed. In training a weight of exactly 0 has no gradient; where
+    # one asks for the gradient of left-out edges, it has
+    if all(isinstance(layer, GINLayer) for layer in layers) and (layers.training or not adj.requires_grad):
+        packing = Packing.of(adj, mask)
+        if packing is not None:
+            assert mask is not None
+            real = None if mask.dtype == torch.bool else packing.pack(mask.unsqueeze(-1)).squeeze(-1)
+            known = None if sums is None else packing.pack(sums)
+            return packing.unpack(_apply(layers, activation, packing.pack(x), packing.links, real, known))
+    return _apply(layers, activation, x, adj, mask, sums)
+
+
+def _apply(
+    layers: nn.ModuleList,
+    activation: Callable[[Tensor], Tensor],
+    x: Tensor,
+    adj: Tensor | Links,
+    mask: Tensor | None,
+    sums: Tensor | None,
+) -> Tensor:
     for i, layer in enumerate(layers):
         known = (sums,) if i == 0 and sums is not None and isinstance(layer, GINLayer) else ()
         x = activation(layer(x, adj, mask, *known))
