@@ -227,7 +227,8 @@ def test_the_diagonal_of_matrices_is_nobodys_value() -> None:
 def test_little_data_is_no_reason_to_fail() -> None:
     cohort = small()
     bare = Cohort(cohort.series)
-    assert audit(bare)["label"].severity == "unknown"
+    missing = audit(bare)["label"]
+    assert missing.severity == "warning" and "--label" in missing.advice
     assert audit(Cohort(cohort.series[:3], y=[0, 1, 1], sites=["a", "a", "b"])).subjects == 3
     assert audit(cohort[:1]).subjects == 1
     alike = audit(Cohort(cohort.series, y=np.zeros(len(cohort), int)))["class balance"]

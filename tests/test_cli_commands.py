@@ -871,7 +871,8 @@ def test_nuisance_is_taken_out_in_fit_evaluate_and_report(call: Call, here: Path
     words = "evaluate my_study --config clean.toml --protocol loso --out cleaned --set epochs=1 --json"
     done = call(*words.split())
     assert done.code == 0, done.err
-    assert call("report", "cleaned", "--out", "clean.html", "--no-audit", "--no-files", "--json").code == 0
+    assert call("report", "cleaned", "--out", "clean.html", "--no-files", "--json").code == 0
+    assert ", without age, sex, site" in (here / "clean.html").read_text(encoding="utf-8"), "nor in the audit"
     step = load_model("cleaned/model").named_steps["deconfound"]
     assert (step.unseen, step.fit_on, step.fit_on_) == ("grand_mean", "auto", "within_classes")
 

@@ -310,10 +310,11 @@ def test_help_and_complaints_wait_for_no_torch(studies: Path, line: str, expecte
 
 def test_what_a_training_tells_of_its_epochs_is_one_line(studies: Path) -> None:
     program = (
-        "import cignn.cli, cignn.estimators.neural as neural\n"
-        "neural.told_by_epochs = lambda *given: f'kept epoch {given[0][0]} of {given[1]}: as told.'\n"
+        "import cignn.cli, cignn.estimators.kept_epochs as kept\n"
+        "kept.told_by_epochs = lambda *given: f'kept epoch {given[0][0]} of {given[1]}: as told.'\n"
         "cignn.cli.main()"
     )
-    words = "fit my_study --method gin --epochs 1 --out told --json"
-    done = command(program, *words.split(), cwd=studies, program=[sys.executable, "-c"])
-    assert done.code == 0 and done.err == "note kept epoch 1 of 1: as told.\n"
+    fit = "fit my_study --epochs 1 --set n_estimators=1 --out told --json"
+    for words in (fit, "explain told my_study --out weights.csv --json"):  # and whoever looks at the mask
+        done = command(program, *words.split(), cwd=studies, program=[sys.executable, "-c"])
+        assert done.code == 0 and done.err == "note kept epoch 1 of 1: as told.\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from inspect import signature
 from pathlib import Path
@@ -182,11 +183,14 @@ def explained(
     """
     import numpy as np
 
-    from cignn.estimators import ExplainingClassifier, NeuralGraphClassifier
+    from cignn.estimators import ExplainingClassifier, KeptEpochWarning, NeuralGraphClassifier
+    from cignn.estimators.kept_epochs import told_by_epochs_of
     from cignn.explainers import EXPLAINERS, NetworkExplainer, make_explainer
 
     if explainer == "auto":
         if hasattr(classifier, "explain"):
+            if (told := told_by_epochs_of(classifier)) is not None:
+                warnings.warn(told, KeptEpochWarning, stacklevel=2)
             with working("explaining", not quiet):
                 options = {} if target is None else {"target": target}
                 if isinstance(classifier, ExplainingClassifier):

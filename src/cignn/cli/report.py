@@ -166,7 +166,9 @@ def report(
             cohort = fitted.with_rois(cohort)
         explained_group = _group(group, resamples, fitted, cohort, counted, out, seed, as_json)
         with working("looking for leaks", not as_json):
-            findings = _audited(cohort, names) if audit and isinstance(cohort, Cohort) else None
+            findings = (
+                _audited(cohort, names, steps_of(fitted)) if audit and isinstance(cohort, Cohort) else None
+            )
         content = report_of(
             classifier,
             graphs,
@@ -428,13 +430,20 @@ def _method(model: Path | None, run: Path, settings: dict[str, Any]) -> str | No
     return able[0] if able else None
 
 
-def _audited(cohort: Cohort, names: dict[Any, str]) -> Any:
-    """Audit a cohort whose labels are called what readers call them."""
+def _audited(cohort: Cohort, names: dict[Any, str], steps: Sequence[Any]) -> Any:
+    """Audit a cohort whose labels are called what readers call them; what the model regresses out is out."""
+    from sklearn.base import clone
+
+    from cignn.connectome import Deconfound
     from cignn.evaluation import audit
 
     labels = [] if cohort.y is None else cohort.y.tolist()
     known = bool(names) and len(labels) > 0 and set(labels) <= set(names)
-    return audit(cohort._with(y=[names[label] for label in labels]) if known else cohort)
+    named = cohort._with(y=[names[label] for label in labels]) if known else cohort
+    own = next((clone(step) for step in steps if isinstance(step, Deconfound)), None)
+    if own is not None:
+        own.set_params(unseen="pass", control=names.get(own.control, own.control) if known else own.control)
+    return audit(named, deconfound=own)
 
 
 def _class_names(given: str | None, classes: Any, format: str) -> dict[Any, str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 FEWEST = 10  # epochs allowed: with fewer nobody meant to train to the end
@@ -51,3 +53,18 @@ def told_by_epochs(
         whose = "" if len(kept) == 1 else f" of {len(last)} of {len(kept)} networks"
         return f"kept the last epoch ({epochs}){whose}: more epochs may help."
     return None
+
+
+def told_by_epochs_of(estimator: Any) -> str | None:
+    """Return what to tell of the epochs that a fitted estimator of networks kept; None of others."""
+    kept = getattr(estimator, "best_epoch_", None)
+    if kept is None or getattr(estimator, "interrupted_", False):
+        return None
+    settings = estimator.settings_
+    return told_by_epochs(
+        np.atleast_1d(kept).tolist(),
+        settings["epochs"],
+        hasattr(estimator, "explain"),
+        settings.get("generative_epochs", 0),
+        settings.get("rate_decay", 0) > 0,
+    )

@@ -27,7 +27,7 @@ from cignn.estimators.graph_estimator import (
     size_of,
     with_targets,
 )
-from cignn.estimators.kept_epochs import KeptEpochWarning, told_by_epochs
+from cignn.estimators.kept_epochs import KeptEpochWarning, told_by_epochs_of
 from cignn.estimators.persistence import WEIGHTS, Saved, read_weights, weight_bytes
 from cignn.estimators.set_statistics import SetStatistics, store_statistics
 from cignn.estimators.settings import rules, within
@@ -165,11 +165,8 @@ class NeuralGraphEstimator(GraphEstimator):
         (failure,) = fit_together([Fit(self, X, y, eval_set)])
         if failure is not None:
             raise failure
-        kept = np.atleast_1d(self.best_epoch_).tolist()
-        first_stage = self.settings_.get("generative_epochs", 0)
-        settles = self.settings_.get("rate_decay", 0) > 0
-        told = told_by_epochs(kept, self.settings_["epochs"], hasattr(self, "explain"), first_stage, settles)
-        if told is not None and not self.interrupted_:
+        told = told_by_epochs_of(self)
+        if told is not None:
             warnings.warn(told, KeptEpochWarning, stacklevel=2)
         return self
 

@@ -341,7 +341,10 @@ def _to_label(cohort: Cohort, covariates: Sequence[str]) -> list[Finding]:
     """How well each covariate, and all of them, predict the label without connectivity."""
     columns = _columns(cohort, covariates)
     if cohort.y is None:
-        return [Finding("label", "unknown", np.nan, "AUC", "the cohort has no labels")]
+        named = f" ({name_some(cohort.covariates.columns)})" if len(cohort.covariates.columns) else ""
+        message = "the cohort has no labels: nothing that needs them was looked at"
+        advice = f"name the column of the diagnosis where the cohort is read{named}: label=, --label"
+        return [Finding("label", "warning", np.nan, "AUC", message, advice)]
     labelled = pd.notna(pd.Series(cohort.y)).to_numpy()
     y = cohort.y[labelled]
     return [_label_finding(name, label_from(values[labelled], y)) for name, values in columns.items()]

@@ -15,6 +15,7 @@ from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.estimators.kept_epochs import told_by_epochs_of
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.evaluation.carriers import subject_score_table, subject_scores
 from cignn.evaluation.removal import Removal, removal
@@ -125,6 +126,7 @@ def facts(classifier: GraphClassifier, digest: str | None, steps: Sequence[Any] 
         facts["fingerprint of the training data"] = digest
     if getattr(classifier, "best_epoch_", None) is not None:
         chosen = np.atleast_1d(classifier.best_epoch_)  # one per member of an ensemble
-        facts["epoch chosen on validation data"] = ", ".join(map(str, chosen))
+        told = told_by_epochs_of(classifier)
+        facts["epoch chosen on validation data"] = ", ".join(map(str, chosen)) if told is None else told
     versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
     return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}
