@@ -313,17 +313,21 @@ def best_row(history: pd.DataFrame) -> int:
 
 
 def eligible(model: CIGNNClassifier) -> pd.DataFrame:
-    """The epochs that may be kept: those of the last stage, once the free share of edges has fallen."""
+    """The epochs that may be kept: those of the last stage, once the free share of edges has fallen.
+
+    Where the learning rate falls, too, the last fifth.
+    """
     last = model.history_[model.history_["stage"] == "classification"]
     falls = math.ceil(model.settings_["keep_anneal"] * len(last))
-    return last[min(falls, len(last) - 1) :]
+    settled = math.floor(0.8 * len(last)) if model.settings_["rate_decay"] else 0
+    return last[max(min(falls, len(last) - 1), settled) :]
 
 
 def test_the_kept_epoch_is_the_best_on_the_validation_graphs(graphs: GraphSet) -> None:
     train, held_out = graphs[:40], graphs[40:]
     kept = []
     for seed in range(4):
-        jumpy = QUICK | {"learning_rate": 0.1, "keep_anneal": 0.0, "random_state": seed}
+        jumpy = QUICK | {"learning_rate": 0.1, "keep_anneal": 0.0, "rate_decay": 0.0, "random_state": seed}
         model = tiny(**jumpy).fit(train, eval_set=held_out)
         kept.append(model.best_epoch_)
         assert model.best_epoch_ == best_row(eligible(model))
@@ -337,9 +341,9 @@ def test_the_kept_epoch_is_the_best_on_the_validation_graphs(graphs: GraphSet) -
 
 @pytest.mark.parametrize("anneal", [0.5, 1.0])
 def test_no_epoch_is_kept_while_the_free_share_still_falls(graphs: GraphSet, anneal: float) -> None:
+    settings = {"mask": "stochastic", "keep_anneal": anneal, "learning_rate": 0.1, "rate_decay": 0.0}
     for seed in range(3):
-        model = tiny(mask="stochastic", keep_anneal=anneal, epochs=6, learning_rate=0.1, random_state=seed)
-        model.fit(graphs)
+        model = tiny(epochs=6, random_state=seed, **settings).fit(graphs)
         last = model.history_["stage"].eq("classification").sum()
         assert len(eligible(model)) == (last // 2 if anneal < 1 else 1)
         assert model.best_epoch_ == best_row(eligible(model))
@@ -794,6 +798,14 @@ def test_verbose_shows_a_bar_and_silence_is_the_default(
     tiny(verbose=1).fit(graphs)
     shown = capfd.readouterr()
     assert "3/3" in shown.err and "validation accuracy" in shown.err and shown.out == ""
+
+
+def test_the_bar_is_full_where_training_ends_early(
+    graphs: GraphSet, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = tiny(verbose=1, epochs=90, settings={"patience": 1, "learning_rate": 1e-9, "keep_anneal": 0.0})
+    assert len(model.fit(graphs).history_) < 90
+    assert "90/90" in capfd.readouterr().err
 
 
 # ----------------------------------------------------------------------- errors

@@ -16,7 +16,14 @@ from cignn.datasets import make_ba2motifs, make_spurious_motifs
 from cignn.estimators import PRESETS
 from cignn.estimators.checkpoint import State
 from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS, STEPS, USUAL_EPOCHS
-from cignn.estimators.ci_gnn_stages import FREE_LOST, LAST_RATE, LEVEL_EPOCHS, MOST_LOST, price_level
+from cignn.estimators.ci_gnn_stages import (
+    FREE_LOST,
+    LAST_RATE,
+    LEVEL_EPOCHS,
+    MOST_LOST,
+    make_stages,
+    price_level,
+)
 from cignn.estimators.network_stack import NetworkStack, stacked_state
 from cignn.estimators.settings import MAX_BATCH, MIN_BATCH
 from cignn.estimators.training import Stage, keep_better
@@ -189,28 +196,56 @@ def test_the_epoch_is_chosen_by_cut_graphs_too(fitted: CIGNNClassifier) -> None:
     assert state.best_epoch == 2
 
 
-def accuracies(*values: float) -> list[dict[str, Any]]:
+def accuracies(*values: float, stage: str = "classification") -> list[dict[str, Any]]:
     """A history with each accuracy for as long as it takes to count."""
-    return [
-        {"stage": "classification", "validation_accuracy": value}
-        for value in values
-        for _ in range(LEVEL_EPOCHS)
-    ]
+    return [{"stage": stage, "validation_accuracy": value} for value in values for _ in range(LEVEL_EPOCHS)]
+
+
+def level(history: list[dict[str, Any]], done: int = LEVEL_EPOCHS, trial: int = 100) -> float:
+    """The level after so many epochs at full price, long before the end of the trial."""
+    return price_level(history, done, trial)
 
 
 def test_the_price_falls_with_what_subgraphs_lose() -> None:
     """It counts in full until clearly fewer validation graphs are right, and again when they are."""
     middle = (FREE_LOST + MOST_LOST) / 2
-    assert price_level([]) == price_level(accuracies(0.8)) == price_level(accuracies(0.8, 0.9)) == 1
-    assert price_level(accuracies(0.9, 0.9 - FREE_LOST + 1e-6)) == 1
-    assert price_level(accuracies(0.9, 0.9 - middle)) == pytest.approx(0.5)
-    assert price_level(accuracies(0.9, 0.9 - 2 * MOST_LOST)) == 0
-    assert price_level(accuracies(0.9, 0.5, 0.9)) == 1
+    assert level([]) == level(accuracies(0.8)) == level(accuracies(0.8, 0.9)) == 1
+    assert level(accuracies(0.9, 0.9 - FREE_LOST + 1e-6)) == 1
+    assert level(accuracies(0.9, 0.9 - middle)) == pytest.approx(0.5)
+    assert level(accuracies(0.9, 0.9 - 2 * MOST_LOST)) == 0
+    assert level(accuracies(0.9, 0.5, 0.9)) == 1
     once = accuracies(0.9, 0.9)
     once[-1]["validation_accuracy"] -= FREE_LOST
-    assert price_level(once) == 1, "a single epoch is averaged with others"
-    before = [{"stage": "generative", "validation_accuracy": 1.0}] * 9
-    assert price_level(before + accuracies(0.8)) == 1, "nothing was trained to classify yet"
+    assert level(once) == 1, "a single epoch is averaged with others"
+    before = accuracies(1.0, 1.0, stage="generative")
+    assert level(before + accuracies(0.8)) == 1, "nothing was trained to classify yet"
+    assert level(accuracies(0.9, stage="warm-up") + accuracies(0.8)) == 0, "whole graphs did better"
+
+
+def test_the_price_is_asked_in_full_until_it_has_risen() -> None:
+    assert level(accuracies(0.9, stage="warm-up") + accuracies(0.5), done=-1) == 1
+
+
+@pytest.mark.parametrize(("tried", "after"), [(0.9, 1), (0.5, 0)])
+def test_a_trial_decides_whether_there_is_a_price_later(tried: float, after: float) -> None:
+    """What whole graphs tell comes back without a price: with one it would be lost again."""
+    history = accuracies(0.9, stage="warm-up") + accuracies(tried, tried, 0.9, 0.9)
+    assert level(history, done=3 * LEVEL_EPOCHS, trial=LEVEL_EPOCHS) == after
+    assert level(history, done=3 * LEVEL_EPOCHS, trial=100) == 1
+
+
+@pytest.mark.parametrize(("rate_decay", "kept"), [(0.5, 16), (0.0, 10)])
+def test_the_epoch_is_one_of_the_last_where_the_learning_rate_falls(rate_decay: float, kept: int) -> None:
+    """There the mask has settled; others choose among all in which the price is due."""
+    settings = PRESETS["motif"].replace(rate_decay=rate_decay, warm_up=0.0, keep_anneal=0.5)
+    stage = make_stages({**settings, "epochs": 20}, CIGNN(3, 2, mask_by="pairs"))[-1]
+    state = State()
+    for epoch in range(20):  # each is worse than the one before
+        state.epoch = epoch
+        scores = {"accuracy": 1 - epoch / 20, "loss": 0.0, "price": 0.0, "cut_accuracy": 0.5}
+        keep_better(state, stage, epoch, scores, lambda: {"weight": torch.zeros(1)})
+        assert bool(state.best_weights) == (epoch >= 10), "a training that ends early has weights too"
+    assert state.best_epoch == kept
 
 
 def test_without_level_no_term_but_the_floor_of_the_price_is_left() -> None:

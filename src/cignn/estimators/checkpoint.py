@@ -19,7 +19,7 @@ from cignn._arrays import digest
 from cignn._checks import shown
 from cignn._files import replacing
 
-FORMAT = "cignn checkpoint 2"
+FORMAT = "cignn checkpoint 3"
 PARTS = ("network", "average", "best", "mean", "square")  # of a file; the last two are Adam's moments
 ROW = {"epoch", "stage", "validation_loss", "validation_price"}  # what every row of a history has
 

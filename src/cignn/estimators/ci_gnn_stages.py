@@ -22,7 +22,11 @@ KEEP_STEP = 0.1
 # validation accuracy that subgraphs may lose before the price falls, and that at which it is gone; the number
 # of epochs over which the accuracy is averaged
 FREE_LOST, MOST_LOST, LEVEL_EPOCHS = 0.01, 0.02, 3
-LAST_RATE = 0.05  # of the learning rate, in the last epoch, where it falls
+# share of the epochs at full price that try whether graphs can do with it, and the mean level that says so
+TRIAL, LEAST_LEVEL = 0.3, 0.5
+# where the learning rate falls, what is left of it in the last epoch, and the share of the epochs, the last
+# ones, of which one is kept: the mask has settled, while an earlier one may keep all edges for one graph more
+LAST_RATE, SETTLED = 0.05, 0.2
 VAE_TERMS = ("features", "adjacency", "kl")
 CAUSAL_TERMS = ("independence", "causal")
 
@@ -77,6 +81,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     epochs = settings["epochs"] - settings["generative_epochs"] - _warm_up_epochs(settings)
     stochastic = settings["mask"] == "stochastic"
     falls = math.ceil(settings["keep_anneal"] * epochs) if stochastic else 0
+    settled = math.floor((1 - SETTLED) * epochs) if settings["rate_decay"] else 0
     mask = list(network.subgraph.parameters())
     if network.encoder.node_vectors is not None and settings["train_encoder"]:
         mask.append(network.encoder.node_vectors)
@@ -91,7 +96,8 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
             return {}
         found = {"keep": free_share(epoch, falls, settings["keep"], settings["keep_start"])}
         if settings["pricing"] == "relative":
-            found["level"] = price_level(training.state.history) if epoch >= falls else 1.0
+            trial = math.ceil(TRIAL * (epochs - falls))
+            found["level"] = price_level(training.state.history, epoch - falls, trial)
         return found
 
     def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
@@ -121,6 +127,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         | dict.fromkeys(VAE_TERMS, settings["reconstruction"]),
         numbers=numbers,
         choose_from=min(epochs - 1, falls),
+        settled_from=settled,
         choose_by=settings["choose_by"],
         patience=settings["patience"],
         price=price if stochastic else None,
@@ -134,18 +141,34 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     )
 
 
-def price_level(history: Sequence[Mapping[str, Any]]) -> float:
+def price_level(history: Sequence[Mapping[str, Any]], done: int, trial: int) -> float:
     """Return how much the price counts, 1 to 0, as the accuracy on validation graphs falls from its best.
 
-    Both are means over a few epochs, the best one of all since the classifier began to train. Subgraphs that
-    lose what whole graphs told are too small: where every edge counts, as in many molecules, they grow again.
+    history : rows of the epochs before; done : how many of them had a price in full, counted from the end of
+    its rise, less than 0 before; trial : so many decide whether there is a price after them.
+
+    Both accuracies are means over a few epochs, the best one of all since the classifier began to train.
+    Subgraphs that lose what whole graphs told are too small: where every edge counts, as in many molecules,
+    they grow again. A price that was hardly ever asked in the trial is not asked again: it would hold the
+    accuracy at the loss it allows.
     """
+    if done < 0:
+        return 1.0
     rows = [row for row in history if row["stage"] != GENERATIVE]
     name = f"{VALIDATION}accuracy" if rows and f"{VALIDATION}accuracy" in rows[0] else f"{VALIDATION}r2"
     found = [row[name] for row in rows]
-    if len(found) < LEVEL_EPOCHS:
+    if done >= trial > 0:
+        first = len(found) - done
+        if np.mean([_level(found[: first + epoch]) for epoch in range(trial)]) < LEAST_LEVEL:
+            return 0.0
+    return _level(found)
+
+
+def _level(scores: Sequence[float]) -> float:
+    """How much the price counts after epochs of these scores."""
+    if len(scores) < LEVEL_EPOCHS:
         return 1.0
-    means = np.convolve(found, np.ones(LEVEL_EPOCHS) / LEVEL_EPOCHS, "valid")
+    means = np.convolve(scores, np.ones(LEVEL_EPOCHS) / LEVEL_EPOCHS, "valid")
     lost = means.max() - means[-1]
     return float(np.clip((MOST_LOST - lost) / (MOST_LOST - FREE_LOST), 0, 1))
 

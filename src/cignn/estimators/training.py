@@ -54,6 +54,9 @@ class Stage:
         stage; it may depend on the history of the training.
     choose_from : int or None, default=None
         First epoch of the stage whose weights may be kept; None if none may.
+    settled_from : int, default=0
+        First epoch of the stage in which what is trained has settled: an earlier one is kept only where
+        training ends before.
     choose_by : {"accuracy", "loss"}, default="accuracy"
         How the epoch is chosen, see `keep_better`.
     patience : int or None, default=None
@@ -85,6 +88,7 @@ class Stage:
     weights: dict[str, float]
     numbers: Callable[[int, Training], dict[str, float]] = lambda epoch, training: {}
     choose_from: int | None = None
+    settled_from: int = 0
     choose_by: str = "accuracy"
     patience: int | None = None
     price: Callable[[Any, GraphBatch], Tensor] | None = None
@@ -224,8 +228,8 @@ def keep_better(
     Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together; by
     "loss", the latter alone: where signal is weak the accuracy of a few validation graphs is mostly luck.
     Where graphs are also cut to their subgraphs, the accuracy on these counts as much, and then the price
-    alone: of masks that tell the class by themselves the smallest is kept. An epoch whose cost is no number
-    is never kept.
+    alone: of masks that tell the class by themselves the smallest is kept. Any epoch in which training has
+    settled is better than one before. An epoch whose cost is no number is never kept.
     """
     cost = _cost(scores)
     if stage.choose_from is None or epoch < stage.choose_from or not np.isfinite(cost):
@@ -233,7 +237,8 @@ def keep_better(
     name = next(iter(scores))  # "accuracy", or what a network of scores has instead
     accuracy = scores[name] + scores.get(f"cut_{name}", 0.0)
     cost = scores["price"] if f"cut_{name}" in scores else cost
-    score = (accuracy if stage.choose_by == "accuracy" else 0.0, -cost)
+    late = float(epoch >= stage.settled_from)
+    score = (late, accuracy if stage.choose_by == "accuracy" else 0.0, -cost)
     if state.best_score and score < state.best_score:
         return
     # all or nothing, also when Ctrl-C comes while the weights are copied
@@ -275,6 +280,9 @@ def training_progress(verbose: int, everything: Sequence[Training]) -> Iterator[
             bar.update(task, completed=done, total=total, description=name, note=note)
 
         yield show
+        if all(one.error is None and not one.state.interrupted for one in everything):
+            total = sum(one.epochs for one in everything)
+            bar.update(task, completed=total, total=total)  # networks that ended early are ready too
 
 
 @contextmanager
