@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from cignn.estimators.checkpoint import State
 from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS, STEPS, USUAL_EPOCHS
 from cignn.estimators.ci_gnn_stages import (
     FREE_LOST,
+    GONE,
     LAST_RATE,
     LEVEL_EPOCHS,
-    MOST_LOST,
     make_stages,
     price_level,
 )
@@ -203,16 +204,16 @@ def accuracies(*values: float, stage: str = "classification") -> list[dict[str, 
 
 def level(history: list[dict[str, Any]], done: int = LEVEL_EPOCHS, trial: int = 100) -> float:
     """The level after so many epochs at full price, long before the end of the trial."""
-    return price_level(history, done, trial)
+    return price_level(history, done, trial, FREE_LOST)
 
 
 def test_the_price_falls_with_what_subgraphs_lose() -> None:
     """It counts in full until clearly fewer validation graphs are right, and again when they are."""
-    middle = (FREE_LOST + MOST_LOST) / 2
+    middle = FREE_LOST * (1 + GONE) / 2
     assert level([]) == level(accuracies(0.8)) == level(accuracies(0.8, 0.9)) == 1
     assert level(accuracies(0.9, 0.9 - FREE_LOST + 1e-6)) == 1
     assert level(accuracies(0.9, 0.9 - middle)) == pytest.approx(0.5)
-    assert level(accuracies(0.9, 0.9 - 2 * MOST_LOST)) == 0
+    assert level(accuracies(0.9, 0.9 - 2 * GONE * FREE_LOST)) == 0
     assert level(accuracies(0.9, 0.5, 0.9)) == 1
     once = accuracies(0.9, 0.9)
     once[-1]["validation_accuracy"] -= FREE_LOST
@@ -220,6 +221,16 @@ def test_the_price_falls_with_what_subgraphs_lose() -> None:
     before = accuracies(1.0, 1.0, stage="generative")
     assert level(before + accuracies(0.8)) == 1, "nothing was trained to classify yet"
     assert level(accuracies(0.9, stage="warm-up") + accuracies(0.8)) == 0, "whole graphs did better"
+
+
+@pytest.mark.parametrize(("n_graphs", "expected"), [(17, 1.0), (1000, 0.0)])
+def test_one_validation_graph_may_always_be_lost(n_graphs: int, expected: float) -> None:
+    """Where there are few, a single one is no sign that subgraphs are too small."""
+    settings = PRESETS["motif"].replace(warm_up=0.0, keep_anneal=0.0)
+    stage = make_stages({**settings, "epochs": 20}, CIGNN(3, 2, mask_by="pairs"))[-1]
+    history = accuracies(0.9, 0.9 - 1 / 17)
+    training: Any = SimpleNamespace(state=State(history=history), validation=range(n_graphs))
+    assert stage.numbers(len(history), training)["level"] == pytest.approx(expected)
 
 
 def test_the_price_is_asked_in_full_until_it_has_risen() -> None:

@@ -19,9 +19,9 @@ from cignn.nn.subgraph_network import CIGNNOutput
 
 GENERATIVE = "generative"
 KEEP_STEP = 0.1
-# validation accuracy that subgraphs may lose before the price falls, and that at which it is gone; the number
-# of epochs over which the accuracy is averaged
-FREE_LOST, MOST_LOST, LEVEL_EPOCHS = 0.01, 0.02, 3
+# validation accuracy that subgraphs may lose before the price falls, or one graph if that is more; how many
+# times as much it is when the price is gone; the number of epochs over which the accuracy is averaged
+FREE_LOST, GONE, LEVEL_EPOCHS = 0.01, 2.0, 3
 # share of the epochs at full price that try whether graphs can do with it, and the mean level that says so
 TRIAL, LEAST_LEVEL = 0.3, 0.5
 # where the learning rate falls, what is left of it in the last epoch, and the share of the epochs, the last
@@ -97,7 +97,8 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         found = {"keep": free_share(epoch, falls, settings["keep"], settings["keep_start"])}
         if settings["pricing"] == "relative":
             trial = math.ceil(TRIAL * (epochs - falls))
-            found["level"] = price_level(training.state.history, epoch - falls, trial)
+            free = max(FREE_LOST, 1 / len(training.validation))
+            found["level"] = price_level(training.state.history, epoch - falls, trial, free)
         return found
 
     def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
@@ -141,11 +142,12 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     )
 
 
-def price_level(history: Sequence[Mapping[str, Any]], done: int, trial: int) -> float:
+def price_level(history: Sequence[Mapping[str, Any]], done: int, trial: int, free: float) -> float:
     """Return how much the price counts, 1 to 0, as the accuracy on validation graphs falls from its best.
 
     history : rows of the epochs before; done : how many of them had a price in full, counted from the end of
-    its rise, less than 0 before; trial : so many decide whether there is a price after them.
+    its rise, less than 0 before; trial : so many decide whether there is a price after them; free : accuracy
+    that may be lost at the full price.
 
     Both accuracies are means over a few epochs, the best one of all since the classifier began to train.
     Subgraphs that lose what whole graphs told are too small: where every edge counts, as in many molecules,
@@ -159,18 +161,18 @@ def price_level(history: Sequence[Mapping[str, Any]], done: int, trial: int) -> 
     found = [row[name] for row in rows]
     if done >= trial > 0:
         first = len(found) - done
-        if np.mean([_level(found[: first + epoch]) for epoch in range(trial)]) < LEAST_LEVEL:
+        if np.mean([_level(found[: first + epoch], free) for epoch in range(trial)]) < LEAST_LEVEL:
             return 0.0
-    return _level(found)
+    return _level(found, free)
 
 
-def _level(scores: Sequence[float]) -> float:
+def _level(scores: Sequence[float], free: float) -> float:
     """How much the price counts after epochs of these scores."""
     if len(scores) < LEVEL_EPOCHS:
         return 1.0
     means = np.convolve(scores, np.ones(LEVEL_EPOCHS) / LEVEL_EPOCHS, "valid")
     lost = means.max() - means[-1]
-    return float(np.clip((MOST_LOST - lost) / (MOST_LOST - FREE_LOST), 0, 1))
+    return float(np.clip((GONE - lost / free) / (GONE - 1), 0, 1))
 
 
 def _rate(epoch: int, epochs: int, decay: float) -> float:
