@@ -25,6 +25,8 @@ from cignn.paper import load_spec
 DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
 MUTAGENS = {"MUTAG": 1, "Mutagenicity": 0}  # the class whose true edges are scored
 BIASES = (0.5, 0.7, 0.9)
+NCI1_ATOMS = {number: {1: "O", 2: "N", 3: "C"}.get(number, "X") for number in range(1, 100)}  # by label
+MOST_ATOMS = 60  # of molecules with planted classes
 
 
 class Parts(NamedTuple):
@@ -47,24 +49,54 @@ def generated_spmotif(bias: float) -> GraphSet:
     return make_spurious_motifs(bias=bias, kind="published", random_state=1)
 
 
+def _with_groups(molecules: GraphSet) -> tuple[GraphSet, np.ndarray]:
+    """The molecules with their nitro and amino groups as true edges, and (g,) which of them have some."""
+    known = mutagenic_groups(molecules.with_y(np.ones(len(molecules), int)), NCI1_ATOMS, mutagen=1)
+    assert known.edge_truth is not None
+    return known, np.array([bool(truth.any()) for truth in known.edge_truth])
+
+
 def molecules_with_groups(
     molecules: GraphSet, flipped: float = 0.15, n_graphs: int = 900, seed: int = 5
 ) -> GraphSet:
     """Real molecules whose class is whether they have a nitro or amino group; some labels are wrong.
 
-    molecules : as `load_tu` reads NCI1, whose first node labels are oxygen, nitrogen and carbon; flipped :
-    share of wrong labels; n_graphs : molecules of each kind, those of at most 60 atoms.
+    molecules : as `load_tu` reads NCI1; flipped : share of wrong labels; n_graphs : molecules of each kind,
+    those of at most 60 atoms.
     """
-    atoms = {number: {1: "O", 2: "N", 3: "C"}.get(number, "X") for number in range(1, 100)}
-    known = mutagenic_groups(molecules.with_y(np.ones(len(molecules), int)), atoms, mutagen=1)
-    assert known.edge_truth is not None
-    has = np.array([bool(truth.any()) for truth in known.edge_truth])
+    known, has = _with_groups(molecules)
     rng = np.random.default_rng(seed)
-    small = known.n_nodes <= 60
+    small = known.n_nodes <= MOST_ATOMS
     kept = [rng.permutation(np.flatnonzero(small & (has == one)))[:n_graphs] for one in (True, False)]
     y = has ^ (rng.random(len(has)) < flipped)
     kept_rows = np.sort(np.concatenate(kept))
     return known[kept_rows].with_y(y[kept_rows].astype(int))
+
+
+def molecules_with_alerts(molecules: GraphSet, n_graphs: int = 3000, seed: int = 5) -> GraphSet:
+    """Real molecules whose class has several causes, one of them known, and chance.
+
+    molecules : as `load_tu` reads NCI1; n_graphs : how many, of at most 60 atoms. The class is 1 with
+    probability 0.9 where there is a nitro or amino group, the true edges of molecules of class 1; with 0.85
+    where, instead, two nitrogens are bound or an atom that is not oxygen, nitrogen or carbon has one bond;
+    with 0.2 elsewhere.
+    """
+    _, has = _with_groups(molecules)
+    rng = np.random.default_rng(seed)
+    others = np.array([_has_other_alert(molecules, number) for number in range(len(molecules))])
+    y = rng.random(len(has)) < np.where(has, 0.9, np.where(others, 0.85, 0.2))
+    small = np.flatnonzero(molecules.n_nodes <= MOST_ATOMS)
+    rows = np.sort(rng.permutation(small)[:n_graphs])
+    return mutagenic_groups(molecules[rows].with_y(y[rows].astype(int)), NCI1_ATOMS, mutagen=1)
+
+
+def _has_other_alert(molecules: GraphSet, number: int) -> bool:
+    """Whether two nitrogens are bound, or an atom other than oxygen, nitrogen and carbon has one bond."""
+    graph, names = molecules[number], list(molecules.feature_names or ())
+    bonds = graph.weights != 0
+    oxygen, nitrogen, carbon = (graph.x[:, names.index(f"label {label}")] > 0 for label in (1, 2, 3))
+    other = ~(oxygen | nitrogen | carbon)
+    return bool((bonds & nitrogen[:, None] & nitrogen).any() or (other & (bonds.sum(1) == 1)).any())
 
 
 SETS: dict[str, Callable[[], GraphSet]] = {
@@ -76,6 +108,7 @@ SETS: dict[str, Callable[[], GraphSet]] = {
     **{f"Spurious-Motif-generated-{b}": partial(generated_spmotif, b) for b in BIASES[:2]},
     **{name: partial(molecules, DATA / "tu" / name) for name in ("MUTAG", "PROTEINS", "NCI1")},
     "NCI1-groups": lambda: molecules_with_groups(load_tu(DATA / "tu" / "NCI1")),
+    "NCI1-alerts": lambda: molecules_with_alerts(load_tu(DATA / "tu" / "NCI1")),
 }
 _SPMOTIF = load_spec("spurious-motif").numbers
 # Figures of other papers: set, score, method. Most have one ROC curve over the edges of all test graphs.

@@ -151,17 +151,34 @@ def test_true_edges_are_scored_in_the_graphs_of_one_class_that_have_some() -> No
     assert not graph_sets.scored(GraphSet.from_arrays(np.ones((2, 3, 3)), y=[0, 1]), "MUTAG").any()
 
 
-def test_molecules_are_labelled_by_their_groups_but_for_some() -> None:
-    """Half of the molecules are C–NO2, half C–C–O; node labels are those of NCI1."""
-    atoms = {"O": 0, "N": 1, "C": 2}
+def as_molecules(kinds: list[tuple[str, list[tuple[int, int]]]], each: int) -> GraphSet:
+    """Molecules of some kinds, atoms and bonds, in turn; node labels are those of NCI1, X another one."""
     edges, labels = [], []
-    for i in range(200):
-        symbols, bonds = (("CNOO", [(0, 1), (1, 2), (1, 3)]), ("CCO", [(0, 1), (1, 2)]))[i % 2]
+    for i in range(each * len(kinds)):
+        symbols, bonds = kinds[i % len(kinds)]
         edges += [(a + len(labels), b + len(labels)) for a, b in bonds]
-        labels += [(i, atoms[symbol]) for symbol in symbols]
+        labels += [(i, "ONCX".index(symbol)) for symbol in symbols]
     graph, label = np.array(labels).T
-    names = ["label 1", "label 2", "label 3"]
-    molecules = GraphSet.from_edges(np.array(edges), graph, np.eye(3)[label], feature_names=names)
+    names = [f"label {number}" for number in (1, 2, 3, 4)]
+    return GraphSet.from_edges(np.array(edges), graph, np.eye(4)[label], feature_names=names)
+
+
+NITRO, ALCOHOL = ("CNOO", [(0, 1), (1, 2), (1, 3)]), ("CCO", [(0, 1), (1, 2)])
+
+
+def test_molecules_are_labelled_by_any_of_their_alerts() -> None:
+    bound, halide = ("CNN", [(0, 1), (1, 2)]), ("CX", [(0, 1)])
+    inside = ("CXC", [(0, 1), (1, 2)])  # an atom of two bonds is no alert
+    found = graph_sets.molecules_with_alerts(as_molecules([NITRO, bound, halide, ALCOHOL, inside], 200), 1000)
+    assert len(found) == 1000 and found.edge_truth is not None
+    y = np.asarray(found.y).reshape(-1, 5)
+    np.testing.assert_allclose(y.mean(0), [0.9, 0.85, 0.85, 0.2, 0.2], atol=0.1)
+    has = np.array([bool(truth.any()) for truth in found.edge_truth]).reshape(-1, 5)
+    assert (has[:, 0] == (y[:, 0] == 1)).all() and not has[:, 1:].any(), "the groups alone, in class 1"
+
+
+def test_molecules_are_labelled_by_their_groups_but_for_some() -> None:
+    molecules = as_molecules([NITRO, ALCOHOL], 100)
     for flipped, wrong in ((0.0, (0, 0)), (0.2, (20, 60))):
         found = graph_sets.molecules_with_groups(molecules, flipped, n_graphs=80)
         assert len(found) == 160 and found.edge_truth is not None
