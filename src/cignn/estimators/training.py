@@ -280,9 +280,10 @@ def training_progress(verbose: int, everything: Sequence[Training]) -> Iterator[
             bar.update(task, completed=done, total=total, description=name, note=note)
 
         yield show
-        if all(one.error is None and not one.state.interrupted for one in everything):
+        ready = all(one.error is None and not one.state.interrupted for one in everything)
+        if ready and any(one.state.epoch < one.epochs for one in everything):  # some ended early
             total = sum(one.epochs for one in everything)
-            bar.update(task, completed=total, total=total)  # networks that ended early are ready too
+            bar.update(task, completed=total, total=total)
 
 
 @contextmanager

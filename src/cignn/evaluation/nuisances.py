@@ -188,7 +188,7 @@ def nuisance_table(
     >>> from cignn.evaluation import nuisance_table
     >>> y, scores = [0, 0, 0, 1, 1, 1], [0.1, 0.2, 0.3, 0.6, 0.7, 0.8]
     >>> table = nuisance_table(y, scores, {"age": [20, 30, 40, 20, 30, 40]})
-    >>> table.loc[0, "nuisance"], float(table.loc[0, "association"])
+    >>> table.loc[0, "nuisance"], round(float(table.loc[0, "association"]), 6)
     ('age', 1.0)
     """
     given = {"within": within, "subjects": subjects, "of_scores": of_scores}
