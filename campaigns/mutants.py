@@ -297,8 +297,8 @@ MUTANTS = [
     Mutant(
         "an epoch before the mask has settled is as good as one after",
         "estimators/training.py",
-        "late = float(epoch >= stage.settled_from)",
-        "late = 1.0",
+        "if epoch < stage.settled_from:",
+        "if False:",
         "motif_preset",
         "one_of_the_last",
     ),

@@ -193,8 +193,20 @@ def test_the_epoch_is_chosen_by_cut_graphs_too(fitted: CIGNNClassifier) -> None:
     for epoch, (cut, loss) in enumerate([(0.5, 0.1), (0.9, 0.2), (0.6, 0.0)]):
         state.epoch = epoch + 1
         scores = {"accuracy": 1.0, "cut_accuracy": cut, "loss": loss, "price": 0.0}
-        keep_better(state, stage, epoch, scores, dict)
+        keep_better(state, stage, epoch, scores, dict, 100)
     assert state.best_epoch == 2
+
+
+@pytest.mark.parametrize(("price", "kept"), [(0.4, 2), (0.8, 1)])
+def test_of_two_epochs_of_nearly_the_same_accuracy_the_smaller_mask_is_kept(price: float, kept: int) -> None:
+    """Cut to many edges a graph keeps its class more easily."""
+    stage = Stage("classification", 2, [], lambda batch, noise: {}, {}, choose_from=0)
+    state = State()
+    for epoch, (cut, cost) in enumerate([(0.99, 0.9), (0.96, price)]):
+        state.epoch = epoch + 1
+        scores = {"accuracy": 1.0, "cut_accuracy": cut, "loss": 0.0, "price": cost}
+        keep_better(state, stage, epoch, scores, dict, 100)
+    assert state.best_epoch == kept
 
 
 def accuracies(*values: float, stage: str = "classification") -> list[dict[str, Any]]:
@@ -253,9 +265,22 @@ def test_the_epoch_is_one_of_the_last_where_the_learning_rate_falls(rate_decay: 
     state = State()
     for epoch in range(20):  # each is worse than the one before
         state.epoch = epoch
-        scores = {"accuracy": 1 - epoch / 20, "loss": 0.0, "price": 0.0, "cut_accuracy": 0.5}
-        keep_better(state, stage, epoch, scores, lambda: {"weight": torch.zeros(1)})
+        scores = {"accuracy": 1 - epoch / 500, "loss": 0.0, "price": 0.0, "cut_accuracy": 0.5}
+        keep_better(state, stage, epoch, scores, lambda: {"weight": torch.zeros(1)}, 1000)
         assert bool(state.best_weights) == (epoch >= 10), "a training that ends early has weights too"
+    assert state.best_epoch == kept
+
+
+@pytest.mark.parametrize(("n_graphs", "kept"), [(1000, 15), (20, 19)])
+def test_a_network_that_loses_its_way_at_the_end_is_kept_as_it_was_before(n_graphs: int, kept: int) -> None:
+    """But a few validation graphs more or less are no sign of that."""
+    settings = PRESETS["motif"].replace(warm_up=0.0, keep_anneal=0.5)
+    stage = make_stages({**settings, "epochs": 20}, CIGNN(3, 2, mask_by="pairs"))[-1]
+    state = State()
+    for epoch in range(20):
+        state.epoch = epoch
+        scores = {"accuracy": 0.9 if epoch < 16 else 0.83, "loss": 0.0, "price": 0.5, "cut_accuracy": 0.9}
+        keep_better(state, stage, epoch, scores, dict, n_graphs)
     assert state.best_epoch == kept
 
 

@@ -280,7 +280,7 @@ def test_ctrl_c_while_weights_are_copied_keeps_those_of_the_epoch_it_names(
     monkeypatch.setattr(TrainingLoop, "_evaluate", improving)
     monkeypatch.setattr(NetworkStack, "state_of", spy)
     (one,) = trained([plan(make("gin", epochs=3), draw("one size", 24, 0))])
-    assert one.state.interrupted and one.state.best_epoch == 1 and one.state.best_score[1] == 0
+    assert one.state.interrupted and one.state.best_epoch == 1 and one.state.best_score[0] == 0
 
 
 @pytest.mark.parametrize("bad", [0, 2])

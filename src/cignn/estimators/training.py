@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 # bytes: once a block of this size came back, glibc keeps all that are smaller instead of unmapping them
 LARGE_BLOCK = 31 * 2**20
 VALIDATION = "validation_"  # before the names of scores in the history
+# what the choice of the epoch weighs against accuracies, on whole and on cut graphs together: the price, and
+# that training has settled, in accuracy or in graphs, whatever is more
+PRICE_WORTH, SETTLED_WORTH, SETTLED_GRAPHS = 0.1, 0.05, 4
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ class Stage:
     choose_from : int or None, default=None
         First epoch of the stage whose weights may be kept; None if none may.
     settled_from : int, default=0
-        First epoch of the stage in which what is trained has settled: an earlier one is kept only where
-        training ends before.
+        First epoch of the stage in which what is trained has settled: an earlier one is kept only where it
+        is clearly better or training ends before.
     choose_by : {"accuracy", "loss"}, default="accuracy"
         How the epoch is chosen, see `keep_better`.
     patience : int or None, default=None
@@ -222,23 +225,27 @@ def keep_better(
     epoch: int,
     scores: dict[str, float],
     weights: Callable[[], dict[str, Tensor]],
+    n_graphs: int,
 ) -> None:
-    """Keep the weights of an epoch if no earlier one did better on the validation graphs.
+    """Keep the weights of an epoch if no earlier one did better on the validation graphs, n_graphs of them.
 
     Better is a higher accuracy and, at the same accuracy, a lower cross-entropy and price together; by
     "loss", the latter alone: where signal is weak the accuracy of a few validation graphs is mostly luck.
-    Where graphs are also cut to their subgraphs, the accuracy on these counts as much, and then the price
-    alone: of masks that tell the class by themselves the smallest is kept. Any epoch in which training has
-    settled is better than one before. An epoch whose cost is no number is never kept.
+    Where graphs are also cut to their subgraphs, the accuracy on these counts as much, and a tenth of the
+    price is taken off: large masks are cut to nearly whole graphs, whose class is easily told. An epoch
+    before training has settled must be clearly better than those after. An epoch whose cost is no number is
+    never kept.
     """
     cost = _cost(scores)
     if stage.choose_from is None or epoch < stage.choose_from or not np.isfinite(cost):
         return
     name = next(iter(scores))  # "accuracy", or what a network of scores has instead
-    accuracy = scores[name] + scores.get(f"cut_{name}", 0.0)
-    cost = scores["price"] if f"cut_{name}" in scores else cost
-    late = float(epoch >= stage.settled_from)
-    score = (late, accuracy if stage.choose_by == "accuracy" else 0.0, -cost)
+    merit = scores[name] if stage.choose_by == "accuracy" else 0.0
+    if stage.choose_by == "accuracy" and f"cut_{name}" in scores:
+        merit += scores[f"cut_{name}"] - PRICE_WORTH * scores["price"]
+    if epoch < stage.settled_from:
+        merit -= max(SETTLED_WORTH, SETTLED_GRAPHS / n_graphs)
+    score = (merit, -cost)
     if state.best_score and score < state.best_score:
         return
     # all or nothing, also when Ctrl-C comes while the weights are copied

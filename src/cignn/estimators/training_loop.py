@@ -381,7 +381,7 @@ class TrainingLoop:
                 continue
             record(one.state, stage, losses[row], scores[row], seconds)
             weights = partial(self.stack.state_of, row, average=True)
-            keep_better(one.state, stage, epoch, scores[row], weights)
+            keep_better(one.state, stage, epoch, scores[row], weights, len(one.validation))
             if one.checkpoint is not None:
                 self._save(row)
         if self.progress is not None:
