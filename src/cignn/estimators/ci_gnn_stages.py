@@ -25,7 +25,7 @@ FREE_LOST, GONE, LEVEL_EPOCHS = 0.01, 2.0, 3
 # share of the epochs at full price that try whether graphs can do with it, and the mean level that says so
 TRIAL, LEAST_LEVEL = 0.3, 0.5
 # where the learning rate falls, what is left of it in the last epoch, and the share of the epochs, the last
-# ones, of which one is kept: the mask has settled, while an earlier one may keep all edges for one graph more
+# ones, of which one is kept if it can be: the mask has settled; an earlier one may keep all edges
 LAST_RATE, SETTLED = 0.05, 0.2
 VAE_TERMS = ("features", "adjacency", "kl")
 CAUSAL_TERMS = ("independence", "causal")
