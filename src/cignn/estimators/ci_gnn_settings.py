@@ -132,7 +132,8 @@ class CIGNNSettings(Mapping[str, Any]):
         Learning rate of Adam.
     rate_decay : float, default=0.5 (connectome: 0.0, paper: 0.0)
         Share of warm-up and classification stage, at their ends, in which the learning rate falls to 1/20.
-        Where it falls, the epoch is one of the last fifth of the latter, unless an earlier one is much better.
+        Where it falls, the epoch is one of the last fifth of the latter, unless an earlier one is clearly
+        better.
     mask_lr_factor : float, default=1.0 (connectome: 30.0)
         Factor by which the learning rate of the mask and of the node vectors is larger.
     weight_decay : float, default=0.0 (paper: 0.0005)
