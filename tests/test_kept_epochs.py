@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cignn import GraphSet
 from cignn.estimators import KeptEpochWarning, make_estimator
-from cignn.estimators.kept_epochs import told_by_epochs
+from cignn.estimators.kept_epochs import told_by_epochs, told_by_epochs_of
 
 EPOCHS: dict[str, tuple[tuple[Any, ...], str | None]] = {
     "one of the first": (([2], 60, True), "kept epoch 2 of 60: the mask hardly moved from its start"),
@@ -35,6 +36,12 @@ EPOCHS: dict[str, tuple[tuple[Any, ...], str | None]] = {
 def test_the_epochs_tell(given: tuple[Any, ...], expected: str | None) -> None:
     told = told_by_epochs(*given)
     assert told is None if expected is None else told is not None and expected in told
+
+
+def test_readers_of_a_mask_get_no_advice_for_training() -> None:
+    early, last = (SimpleNamespace(best_epoch_=epoch, settings_={"epochs": 60}) for epoch in (2, 60))
+    assert told_by_epochs_of(early, mask_only=True) == told_by_epochs_of(early) is not None
+    assert told_by_epochs_of(last, mask_only=True) is None is not told_by_epochs_of(last)
 
 
 @pytest.mark.medium

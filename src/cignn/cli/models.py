@@ -189,7 +189,7 @@ def explained(
 
     if explainer == "auto":
         if hasattr(classifier, "explain"):
-            if (told := told_by_epochs_of(classifier)) is not None:
+            if (told := told_by_epochs_of(classifier, mask_only=True)) is not None:
                 warnings.warn(told, KeptEpochWarning, stacklevel=2)
             with working("explaining", not quiet):
                 options = {} if target is None else {"target": target}

@@ -55,8 +55,11 @@ def told_by_epochs(
     return None
 
 
-def told_by_epochs_of(estimator: Any) -> str | None:
-    """Return what to tell of the epochs that a fitted estimator of networks kept; None of others."""
+def told_by_epochs_of(estimator: Any, mask_only: bool = False) -> str | None:
+    """Return what to tell of the epochs that a fitted estimator of networks kept; None of others.
+
+    mask_only : only what those who read its explanations have to know, no advice for the next training.
+    """
     kept = getattr(estimator, "best_epoch_", None)
     if kept is None or getattr(estimator, "interrupted_", False):
         return None
@@ -66,5 +69,5 @@ def told_by_epochs_of(estimator: Any) -> str | None:
         settings["epochs"],
         hasattr(estimator, "explain"),
         settings.get("generative_epochs", 0),
-        settings.get("rate_decay", 0) > 0,
+        mask_only or settings.get("rate_decay", 0) > 0,
     )

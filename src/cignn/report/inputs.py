@@ -126,7 +126,7 @@ def facts(classifier: GraphClassifier, digest: str | None, steps: Sequence[Any] 
         facts["fingerprint of the training data"] = digest
     if getattr(classifier, "best_epoch_", None) is not None:
         chosen = np.atleast_1d(classifier.best_epoch_)  # one per member of an ensemble
-        told = told_by_epochs_of(classifier)
+        told = told_by_epochs_of(classifier, mask_only=True)
         facts["epoch chosen on validation data"] = ", ".join(map(str, chosen)) if told is None else told
     versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
     return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}
