@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cignn._files import write_csv
-from cignn._progress import working
 from cignn.cli import options as opt
 from cignn.cli.app import (
     FailedWorkError,
@@ -18,7 +17,6 @@ from cignn.cli.app import (
     positive_words,
     say,
     say_json,
-    say_words,
     show_table,
 )
 from cignn.cli.decisions import (
@@ -41,11 +39,9 @@ from cignn.cli.learning import (
 from cignn.cli.models import (
     check_kind,
     check_methods,
-    cohort_model,
     estimators_of,
     explainable,
     refuse_for_graphs,
-    suggest_atlas,
 )
 from cignn.cli.nuisances import checked_predictions, show_nuisances
 from cignn.cli.outputs import (
@@ -59,9 +55,7 @@ from cignn.cli.outputs import (
 )
 from cignn.cli.reading import (
     check_data,
-    check_file,
     check_folder,
-    format_of,
     missing_tasks,
     name_of,
     read_data,
@@ -79,7 +73,7 @@ from cignn.cli.scores import (
     write_sites,
 )
 from cignn.cli.settings import FILE, assignments, names_in, with_table, write_settings
-from cignn.cli.views import View, Views, check_views, fused_methods, share_table, with_views
+from cignn.cli.views import View, Views, check_views, share_table, with_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,11 +217,11 @@ def evaluate(
     refuse_target(target, deconfound, deconfound_on)
     check_data(data, format, label, assignments(load), target)
     check_kind(connectivity, fisher)
-    fused = check_views(views, view, connectivity)
+    check_views(views, view, connectivity)
     sizes = check_sizes(learning_curve, train_sizes)
     cut, shares = check_decisions(calibrate, threshold, specificity)
     from cignn import Cohort
-    from cignn.evaluation import Store, make_protocol, positive_class, summary
+    from cignn.evaluation import Store, make_protocol, positive_class
     from cignn.evaluation.runner import plan, run_tasks
     from cignn.evaluation.splits import labels_of
     from cignn.evaluation.trivial import trivial_scores
@@ -243,19 +237,7 @@ def evaluate(
     able = explainable(estimators)
     by = "site" if protocol == "loso" else "subject"  # what inner folds hold together
     if isinstance(cohort, Cohort):
-        subjects = cohort
-        harmonising = (combat, covariates, unseen_sites, missing_covariates, density)
-        rest = (*harmonising, deconfound, deconfound_on, combat_on, repeated_scans)
-
-        def model(one: Any, kind: str | None) -> Any:
-            as_z = fisher and kind not in ("tangent", "covariance")
-            return cohort_model(one, subjects, kind, as_z, *rest, positive=positive)
-
-        if fused:
-            cohort, added = with_views(cohort, view, label, as_json)
-            estimators = fused_methods(estimators, names_in(views), added, connectivity, by, model)
-        else:
-            estimators = {name: model(one, connectivity) for name, one in estimators.items()}
+        cohort, estimators = with_steps(context, cohort, estimators, by)
     else:
         refuse_for_graphs(context)
     if target is None:
@@ -284,38 +266,32 @@ def evaluate(
             sites = write_sites(out, store, results)
         checked = checked_predictions(store, planned, cohort, counted)
     trivial = trivial_scores(tasks, cohort)
-    table = summary(results, as_text=False)
-    table.columns = [" ".join(pair).strip() for pair in table.columns]
-    write_csv(out / "summary.csv", table.reset_index())
-    write_csv(out / "scores.csv", results)
-    write_csv(out / TRIVIAL, trivial)
+    table = _write_scores(out, results, trivial)
     comparison = compared(results)
     write_comparison(out, comparison)
-    failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
     if not as_json:
         _show(results, trivial, protocol, counted, comparison)
         show_points(points)
         show_sites(sites if protocol != "loso" else None)
-    tested = None
+    tested, learnt = None, None
     if permutations:
         tested = permuted_table(out, estimators, named, how, seeds, results, trivial, permutations, **running)
-    learnt = None
     if learning_curve:
         with Store(out) as store:
             learnt = learning_table(out, estimators, named, how, seeds, sizes, results, store, **running)
+    failed = results[(results["metric"] == "error") & (results["explainer"] == "")]
     if as_json:
-        content = {"out": out, "positive": counted, "summary": table.reset_index()}
-        main = "accuracy" if target is None else "mae"
-        compared_by = None if comparison is None else comparison[comparison["metric"] == main]
-        content |= {"comparison": compared_by, "missing": [str(task) for task in missing]}
         simple = trivial.groupby(["method", "metric"], sort=False)["value"].mean().reset_index()
-        content |= {"trivial": simple, "permutations": tested, "operating_points": points}
-        content |= {"nuisances": checked.table}
-        areas, within = {"site_controlled_auc": checked.areas}, {"site_controlled_r2": checked.within}
-        content |= areas if target is None else within
-        content |= {} if target is None else {"target": target, "sites": sites}
-        content |= {"learning_curve": learnt}
-        say_json(content | {"failed": failed[["method", "split", "seed", "error"]]})
+        of_target: dict[str, Any] = {"site_controlled_auc": checked.areas}
+        if target is not None:
+            of_target = {"target": target, "site_controlled_r2": checked.within, "sites": sites}
+        say_json(
+            {"out": out, "positive": counted, "summary": table, "comparison": _decisive(comparison, target)}
+            | {"missing": [str(task) for task in missing], "trivial": simple, "permutations": tested}
+            | {"operating_points": points, "nuisances": checked.table, "learning_curve": learnt}
+            | of_target
+            | {"failed": failed[["method", "split", "seed", "error"]]}
+        )
     else:
         show_nuisances(checked, "label" if target is None else "score")
         if tested is not None:
@@ -325,6 +301,30 @@ def evaluate(
         say(f"every score, prediction and time: {out}")
         if able:
             say(f"to look at them: cignn report {out}")
+    _refuse_failed(failed)
+
+
+def _write_scores(out: Path, results: pd.DataFrame, trivial: pd.DataFrame) -> pd.DataFrame:
+    """Write every score, those of trivial methods and the summary, which is returned."""
+    from cignn.evaluation import summary
+
+    table = summary(results, as_text=False)
+    table.columns = [" ".join(pair).strip() for pair in table.columns]
+    table = table.reset_index()
+    write_csv(out / "summary.csv", table)
+    write_csv(out / "scores.csv", results)
+    write_csv(out / TRIVIAL, trivial)
+    return table
+
+
+def _decisive(comparison: pd.DataFrame | None, target: str | None) -> pd.DataFrame | None:
+    """The comparisons by the score that decides."""
+    main = "accuracy" if target is None else "mae"
+    return None if comparison is None else comparison[comparison["metric"] == main]
+
+
+def _refuse_failed(failed: pd.DataFrame) -> None:
+    """End with an error where tasks failed."""
     if len(failed):
         first = failed.iloc[0]
         where = f"{first['method']} (split {first['split']}, seed {first['seed']})"
@@ -364,16 +364,7 @@ def _show(
     shares = share_table(own)
     if shares is not None:
         show_table(shares, "share of each view in the fusion: mean over tasks")
-    others = results[results["explainer"] != ""]
-    if len(others):
-        for title, names in EXPLAINED.items():
-            kept = [metric for metric in names if metric in set(others["metric"])]
-            if kept:
-                table = summary(others, kept, digits=2).reset_index().drop(columns="data")
-                show_table(table.rename(columns=names), f"{title}: mean ± std over tasks")
-        failed = others[others["metric"] == "error"].drop_duplicates(["explainer", "method"])
-        for explainer, method, error in failed[["explainer", "method", "error"]].itertuples(index=False):
-            complain("note", f"{explainer} did not explain {method}: {error}")
+    _show_explanations(results[results["explainer"] != ""])
     main = "accuracy" if "accuracy" in there else "mae"
     if protocol == "loso" and main in there:
         show_table(site_table(own, main).reset_index(), f"{SCORE_NAMES.get(main, main)} at each site")
@@ -386,74 +377,17 @@ def _show(
         show_table(rows[columns], f"{what}: corrected resampled t-tests, 95 % intervals")
 
 
-COLOURS = {"serious": "red", "warning": "yellow", "fine": "green", "unknown": "dim"}
+def _show_explanations(others: pd.DataFrame) -> None:
+    """Show the scores of explainers, and say which of them failed."""
+    from cignn.evaluation import summary
 
-
-@command()
-def audit(
-    context: typer.Context,
-    data: opt.Study,
-    out: Annotated[
-        Path | None, typer.Option(help="CSV file to write the findings to.", metavar="FILE")
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if a finding is serious.")
-    ] = False,
-    deconfound: opt.Deconfound = None,
-    deconfound_on: opt.DeconfoundOn = "auto",
-    label: opt.Label = "label",
-    target: Target = None,
-    atlas: opt.AtlasName = None,
-    format: opt.Format = "auto",
-    load: opt.Load = None,
-    config: opt.Config = None,
-    as_json: opt.Json = False,
-) -> None:
-    """Check a cohort for problems that would make its scores misleading.
-
-    Duplicates, sites and covariates that predict the label, connectivity that
-    predicts the site, predictions of the label that follow motion, age, sex or
-    site: each with its size and with advice. With --deconfound these predictions
-    are made without the effects of the covariates named. With --target a score
-    such as age takes the place of the label.
-
-    Example: [bold]cignn audit my_study[/]
-    """
-    format_of(data, format)  # before the wait for imports
-    refuse_target(target, deconfound, deconfound_on)
-    from cignn import Cohort
-
-    if out is not None:
-        check_file(out, ".csv")
-    options = assignments(load)
-    if format_of(data, format) == "cohort":  # what the audit reports does not keep a cohort from being read
-        options = dict.fromkeys(("duplicates", "non_finite", "constant_rois"), "keep") | options
-    read: dict[str, Any] = {"format": format, "label": label, "atlas": atlas, "target": target}
-    cohort = read_data(data, **read, load=options, new=True, quiet=as_json)
-    if not isinstance(cohort, Cohort):
-        raise ValueError(f"{data} holds graphs without subjects; an audit needs a cohort.")
-    if target is not None and cohort.y is None:
-        cohort.with_target(target)  # raises and names the columns that there are
-    suggest_atlas(cohort.roi_names, as_json)
-    from cignn.connectome import Deconfound
-    from cignn.evaluation import audit as look
-
-    step = None
-    if deconfound is not None:
-        step = Deconfound(names_in(deconfound), deconfound_on, unseen="pass")
-    with working("looking for leaks", not as_json):
-        findings = look(cohort, deconfound=step)
-    if out is not None:
-        write_csv(out, findings.to_frame())
-        write_settings(out.with_suffix(".settings.toml"), context)
-    if as_json:
-        counts = {"subjects": findings.subjects, "scans": findings.scans}
-        say_json(counts | {"worst": findings.worst, "findings": findings.to_frame()})
-    else:
-        say_words("", bold=repr(cohort))
-        for one in findings:
-            say_words(f": {one.message}", f"{one.severity:>8}  ", COLOURS[one.severity], bold=one.name)
-            if one.advice:
-                say_words(one.advice, f"{'→':>10} ")
-    if strict and findings.worst == "serious":
-        raise FailedWorkError("the audit has serious findings.")
+    if not len(others):
+        return
+    for title, names in EXPLAINED.items():
+        kept = [metric for metric in names if metric in set(others["metric"])]
+        if kept:
+            table = summary(others, kept, digits=2).reset_index().drop(columns="data")
+            show_table(table.rename(columns=names), f"{title}: mean ± std over tasks")
+    failed = others[others["metric"] == "error"].drop_duplicates(["explainer", "method"])
+    for explainer, method, error in failed[["explainer", "method", "error"]].itertuples(index=False):
+        complain("note", f"{explainer} did not explain {method}: {error}")

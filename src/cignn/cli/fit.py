@@ -25,7 +25,7 @@ from cignn.cli.app import (
     show_facts,
 )
 from cignn.cli.decisions import Calibrate, Threshold, check_decisions, with_decisions
-from cignn.cli.models import called, check_kind, check_methods, cohort_model, refuse_for_graphs, suggest_atlas
+from cignn.cli.models import called, check_kind, check_methods, refuse_for_graphs, suggest_atlas
 from cignn.cli.outputs import STEPS, evaluation_of, other_settings
 from cignn.cli.reading import check_data, how_many, read_data
 from cignn.cli.scores import (
@@ -37,7 +37,7 @@ from cignn.cli.scores import (
     score_methods,
 )
 from cignn.cli.settings import FILE, assignments, names_in, read_settings, settings_text
-from cignn.cli.views import View, Views, check_views, fused_methods, with_views
+from cignn.cli.views import View, Views, check_views, with_steps
 
 OTHERS: dict[str, Any] = {"views": None, "view": [], "calibrate": None, "threshold": None}  # beside STEPS
 
@@ -131,19 +131,9 @@ def fit(
     model: Any = classifier
     if isinstance(cohort, Cohort):
         suggest_atlas(cohort.roi_names, as_json)
-        steps = (connectivity, fisher, combat, covariates, unseen_sites, missing_covariates, density)
-        subjects, rest = cohort, (*steps[2:], deconfound, deconfound_on, combat_on, repeated_scans)
-
-        def whole(one: Any, kind: str | None) -> Any:
-            as_z = fisher and kind not in ("tangent", "covariance")
-            return cohort_model(one, subjects, kind, as_z, *rest, positive=positive, verbose=int(not as_json))
-
-        if fused:
-            cohort, added = with_views(cohort, view, label, as_json)
-            made = fused_methods({method: classifier}, names_in(views), added, connectivity, "subject", whole)
-            model = made[f"{method}/stacked"].set_params(random_state=seed)
-        else:
-            model = whole(classifier, connectivity)
+        verbose = int(not as_json)
+        cohort, made = with_steps(context, cohort, {method: classifier}, "subject", verbose)
+        model = made[f"{method}/stacked"].set_params(random_state=seed) if fused else made[method]
     else:
         refuse_for_graphs(context)
     if calibrate is not None or cut is not None:

@@ -10,6 +10,8 @@ import typer
 
 from cignn._checks import meant
 from cignn.cli import options as opt
+from cignn.cli.models import cohort_model
+from cignn.cli.outputs import STEPS
 from cignn.cli.reading import read_data
 from cignn.cli.settings import names_in
 
@@ -148,7 +150,29 @@ def read_view_table(path: Path) -> pd.DataFrame:
     return frame
 
 
-def fused_methods(
+def with_steps(
+    context: typer.Context, cohort: Cohort, estimators: dict[str, Any], by: str, verbose: int = 0
+) -> tuple[Cohort, dict[str, Any]]:
+    """Put the steps that the options of a command name before every method, fused where it fuses views.
+
+    by : what inner folds hold together. The cohort comes back with the views that were added.
+    """
+    asked = context.params
+    connectivity, added = asked["connectivity"], asked["view"]
+    steps = {name: asked[name] for name in STEPS if name not in ("connectivity", "fisher")}
+    subjects = cohort
+
+    def model(one: Any, kind: str | None) -> Any:
+        fisher = asked["fisher"] and kind not in ("tangent", "covariance")
+        return cohort_model(one, subjects, kind, fisher, **steps, positive=asked["positive"], verbose=verbose)
+
+    if not check_views(asked["views"], added, connectivity):
+        return cohort, {name: model(one, connectivity) for name, one in estimators.items()}
+    cohort, what = with_views(cohort, added, asked["label"], asked["as_json"])
+    return cohort, _fused_methods(estimators, names_in(asked["views"]), what, connectivity, by, model)
+
+
+def _fused_methods(
     estimators: dict[str, Any],
     kinds: list[str],
     added: dict[str, Any],
