@@ -451,3 +451,35 @@ def test_a_network_alone_is_trained_as_in_a_stack() -> None:
     for name, value in seen[0][1].items():
         if "running" in name or "whole" in name:  # Adam's first step is the sign of the gradient
             torch.testing.assert_close(value, seen[1][1][name], rtol=1e-4, atol=1e-5)
+
+
+# --------------------------------------------------------------- where the mask begins
+
+
+@pytest.mark.parametrize(
+    ("changed", "inherits"),
+    [
+        ({}, True),
+        ({"encoder_hidden": (8,)}, False),
+        ({"encoder": "gcn"}, False),
+        ({"warm_up": 0.0}, False),
+        ({"generative_epochs": 1}, False),
+    ],
+    ids=str,
+)
+def test_the_encoder_begins_as_the_classifier_after_its_warm_up(
+    changed: dict[str, Any], inherits: bool
+) -> None:
+    settings = {"classifier_hidden": (8, 8), "encoder_hidden": (8, 8), "batch_size": 16, "warm_up": 0.5}
+    still = {"learning_rate": 1e-9, "ema_decay": 0.0}  # what a stage begins with is what it ends with
+    model = CIGNNClassifier(
+        "motif", epochs=4, n_estimators=1, random_state=0, settings=settings | still | changed
+    ).fit(make_spurious_motifs(60, random_state=0))
+    mine, theirs = (
+        dict(part.layers.named_parameters()) for part in (model.network_.encoder, model.network_.classifier)
+    )
+    same = list(mine) == list(theirs) and all(
+        value.shape == theirs[name].shape and torch.allclose(value, theirs[name], atol=1e-6)
+        for name, value in mine.items()
+    )
+    assert same is inherits

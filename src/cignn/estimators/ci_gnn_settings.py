@@ -41,8 +41,9 @@ class CIGNNSettings(Mapping[str, Any]):
     ----------
     encoder : {"gcn", "gin", "gat"}, default="gin" (paper: "gcn")
         Kind of layers of the encoder.
-    encoder_hidden : sequence of int, default=(32, 32, 32) (connectome: (32,), paper: (128,))
-        Widths of the encoder's hidden layers.
+    encoder_hidden : sequence of int, default=(64, 64, 64) (connectome: (32,), paper: (128,))
+        Widths of the encoder's hidden layers. Where they and their kind are those of the base classifier, the
+        encoder begins as the classifier is after its warm-up.
     encoder_activation : {"relu", "sigmoid"}, default="relu" (paper: "sigmoid")
         Activation function of the encoder.
     encoder_density : float, "auto" or None, default="auto" (paper: None)
@@ -361,7 +362,7 @@ _COMMON = CIGNNSettings(
 )
 PRESETS: dict[str, CIGNNSettings] = {
     "motif": _COMMON.replace(
-        encoder_hidden=(32, 32, 32),
+        encoder_hidden=(64, 64, 64),
         causal_noise=False,
         mask_by="pairs",
         keep=0.3,

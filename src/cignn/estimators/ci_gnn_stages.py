@@ -135,11 +135,25 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         cut=cut if settings["cut_weight"] else None,
         rate=lambda epoch: _rate(epoch, epochs, settings["rate_decay"]),
         begin=begin,
+        heirs=_heirs(settings),
+        renews=settings["readout"] != "edges",  # what reads edges has no batch statistics
         fast=mask if settings["mask_lr_factor"] != 1 else (),
         fast_rate=settings["mask_lr_factor"],
         optional=CAUSAL_TERMS,
         capturable=has_way_without_eigenvalues(settings["renyi_order"]),
     )
+
+
+def _heirs(settings: dict[str, Any]) -> dict[str, str]:
+    """What begins as the classifier is after its warm-up: an encoder of the same kind and size.
+
+    The mask then knows from the start what tells the classes apart.
+    """
+    alike = [("encoder", "classifier"), ("encoder_hidden", "classifier_hidden")]
+    same = all(settings[one] == settings[other] for one, other in alike)
+    untrained = settings["generative_epochs"] == 0 and settings["encoder_activation"] == "relu"
+    warm = settings["readout"] != "edges" and _warm_up_epochs(settings) > 0
+    return {"encoder.layers.": "classifier.layers."} if same and untrained and warm else {}
 
 
 def price_level(history: Sequence[Mapping[str, Any]], done: int, trial: int, free: float) -> float:

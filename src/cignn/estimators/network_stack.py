@@ -103,14 +103,12 @@ class NetworkStack:
         With ``average`` the running averages take the weights' place.
         """
         call = _Call(self.network, function)
-        if average:
-            tensors = self.tensors(average=True)
-        else:
-            # gradients know by a counter of each tensor whether it was changed: what the pass may change is
-            # a tensor of its own
-            self.leaf = self.weights.detach().requires_grad_()
-            self.changed = {k: v.clone() for k, v in self.columns[1].views(self.statistics).items()}
-            tensors = self.columns[0].views(self.leaf) | self.changed
+        weights, statistics = self.averages if average else (self.weights, self.statistics)
+        self.leaf = weights.detach().requires_grad_(not average)
+        # what the pass may change is a tensor of its own: gradients know by a counter of each tensor whether
+        # it was changed, and vmap changes copies of views
+        self.changed = {k: v.clone() for k, v in self.columns[1].views(statistics).items()}
+        tensors = self.columns[0].views(self.leaf) | self.changed
 
         def one(tensors: dict[str, Tensor], *args: Any) -> Any:
             return functional_call(call, {f"network.{name}": t for name, t in tensors.items()}, args)
@@ -119,6 +117,15 @@ class NetworkStack:
             own = tree_map_only(Tensor, lambda value: value[0], (tensors, *stacked))
             return tree_map_only(Tensor, lambda value: value[None], one(*own))
         return vmap(one)(tensors, *stacked)
+
+    def keep_changed(self, endings: tuple[str, ...], active: Tensor) -> None:
+        """Keep what the last `apply` to the averages changed, of the tensors whose names end so.
+
+        active : (networks,), 1 or 0 for those that stay as they are.
+        """
+        for name, old in self.columns[1].views(self.averages[1]).items():
+            if name.endswith(endings):
+                _replace(old, self.changed[name], active)
 
     def step(
         self,
@@ -140,8 +147,7 @@ class NetworkStack:
             # 0 times a gradient that is no number, or whose square is too large, would be no number either
             gradient.masked_fill_(active[:, None] == 0, 0.0)
             for name, old in self.columns[1].views(self.statistics).items():
-                new = self.changed[name]
-                old.copy_(torch.where(active.view(-1, *[1] * (new.dim() - 1)) > 0, new, old))
+                _replace(old, self.changed[name], active)
             self.adam_steps += active
             self.steps += active
             corrections = [1 - beta ** self.adam_steps.clamp(min=1)[:, None] for beta in BETAS]
@@ -165,6 +171,11 @@ class NetworkStack:
             kept = torch.minimum(ema_decay, self.steps / (self.steps + WARM_UP))
             for average, table in zip(self.averages, (self.weights, self.statistics), strict=True):
                 average.lerp_(table, ((1 - kept) * active)[:, None])
+
+
+def _replace(old: Tensor, new: Tensor, active: Tensor) -> None:
+    """Put the new values in place of the old ones, (networks, ...), of the active networks."""
+    old.copy_(torch.where(active.view(-1, *[1] * (new.dim() - 1)) > 0, new, old))
 
 
 class _Call(nn.Module):

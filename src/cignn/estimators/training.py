@@ -9,7 +9,7 @@ what one of them does is the same whatever else is in the stack.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +32,7 @@ LARGE_BLOCK = 31 * 2**20
 VALIDATION = "validation_"  # before the names of scores in the history
 # what the choice of the epoch weighs against accuracies, on whole and on cut graphs together: the price, and
 # that training has settled, in accuracy or in graphs, whatever is more
-PRICE_WORTH, SETTLED_WORTH, SETTLED_GRAPHS = 0.1, 0.05, 4
+PRICE_WORTH, SETTLED_WORTH, SETTLED_GRAPHS = 0.1, 0.03, 4
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,10 @@ class Stage:
         ``rate(epoch)`` is what the learning rate is multiplied by in an epoch of the stage, counted from 0.
     begin : callable
         Called before the first epoch.
+    heirs : dict of str to str
+        Tensors whose names begin with a key begin the stage as those do whose names begin with its value.
+    renews : bool, default=True
+        Whether batch statistics are computed anew for the averaged weights before these are validated.
     fast : sequence of Parameter
         Parameters that learn `fast_rate` times as fast as the others and do not decay.
     fast_rate : float, default=1.0
@@ -98,6 +102,8 @@ class Stage:
     cut: Callable[[Any], Tensor] | None = None
     rate: Callable[[int], float] = lambda epoch: 1.0
     begin: Callable[[], None] = lambda: None
+    heirs: Mapping[str, str] = field(default_factory=dict)
+    renews: bool = True
     fast: Sequence[nn.Parameter] = ()
     fast_rate: float = 1.0
     optional: Sequence[str] = ()

@@ -27,12 +27,14 @@ from cignn.estimators.training import (
     train_mode,
 )
 from cignn.graphs import GraphBatch
+from cignn.nn.layers import NodeNorm
 from cignn.nn.noise import Noise
 
 # node pairs that a stack reads at once without learning, and the bytes of free memory a GPU needs for each
 VALIDATION_CELLS = {"cpu": 2**21, "cuda": 2**26}
 VALIDATION_BYTES = 256
 COUNT = "graphs of "  # before the names of terms: the number of graphs they are sums over
+RENEWED = 10  # batches that batch statistics of the averaged weights are computed from
 STALE = 0.75  # share of networks still in training below which those that have ended leave a captured stack
 
 
@@ -120,6 +122,8 @@ class TrainingLoop:
                 self._restore(saved, fresh=epoch == 0)
             elif epoch == 0:
                 self.begin(number, self.stack.tensors(average=True))
+            if epoch == 0:
+                self._inherit()
             started = time.perf_counter()
             losses = self._train_epoch(position, epoch)
             scores = self._evaluate()
@@ -156,6 +160,14 @@ class TrainingLoop:
             for mine, theirs in parts:
                 for name, value in mine.items():
                     value[row] = theirs[name].to(self.device)
+
+    def _inherit(self) -> None:
+        """Let the heirs of a stage begin as those they inherit from."""
+        for tensors in (self.stack.tensors(), self.stack.tensors(average=True)):
+            for name, value in tensors.items():
+                for heir, from_whom in self.stage.heirs.items():
+                    if name.startswith(heir):
+                        value.copy_(tensors[from_whom + name.removeprefix(heir)])
 
     def _number_networks(self) -> None:
         """Collect the numbers that differ from network to network, (networks,) each."""
@@ -197,11 +209,12 @@ class TrainingLoop:
     def _train_epoch(self, position: int, epoch: int) -> list[dict[str, float]]:
         """One pass over the training graphs; returns every network's mean of every term over its graphs."""
         train_mode(self.network, self.stage)
-        plans = []
+        plans, seeds = [], []
         for one, generator in zip(self.members, self.noise.generators, strict=True):
             rng = np.random.default_rng([one.seed, position])
             generator.manual_seed(int(rng.integers(2**63 - 1)))
             plans.append(one.training.batches(one.batch_size, rng))
+            seeds.append(int(rng.integers(2**63 - 1)))
         pairs = list(zip(self.members, self.stages, strict=True))
         for name in self.numbers:
             now = [stage.numbers(epoch, one)[name] for one, stage in pairs]
@@ -221,6 +234,9 @@ class TrainingLoop:
             self.take(batch, now)
         for one, n in zip(self.members, lengths, strict=True):
             one.state.steps += n
+        for generator, seed in zip(self.noise.generators, seeds, strict=True):
+            generator.manual_seed(seed)  # it has gone as far as the longest training of the stack
+        self._renew(data, [[plan[step % len(plan)] for plan in plans] for step in range(RENEWED)])
         return self._means()
 
     def batches(self, data: Sequence[Data], positions: Sequence[Sequence[np.ndarray]]) -> Iterator[Read]:
@@ -269,13 +285,7 @@ class TrainingLoop:
     def _step(self, batch: Read, active: Tensor) -> None:
         """Take one step of every active network."""
         stage = self.stage
-        self.noise.widths = batch.own
-
-        def losses(tensors: dict[str, Tensor], y: Tensor, numbers: dict[str, Tensor]) -> dict[str, Tensor]:
-            graphs = GraphBatch.of(tensors | {"y": y}, self.feed.padded)
-            return stage.losses(graphs, self.noise, **numbers)
-
-        terms = self.stack.apply(losses, batch.tensors(self.feed), batch.y, self.numbers)
+        terms = self._terms(batch)
         finite = {name: terms[name].detach().isfinite() for name in stage.optional if name in terms}
         usable = {n: torch.where(finite[n], v, 0.0) if n in finite else v for n, v in terms.items()}
         weighed = [weight * usable[name] for name, weight in self.term_weights.items() if name in usable]
@@ -289,6 +299,38 @@ class TrainingLoop:
                 self._add(f"{COUNT}{name}", counted * length)
             for good in finite.values():
                 self._add("skipped_terms", active * ~good)
+
+    @torch.no_grad()
+    def _renew(self, data: Sequence[Data], positions: Sequence[Sequence[np.ndarray]]) -> None:
+        """Compute the batch statistics of the averaged weights anew, from these batches.
+
+        Those that steps collect are of the weights of the steps. Their average is not that of the averaged
+        weights, and networks that read with it may see other subgraphs than those they were trained on.
+        """
+        norms = [module for module in self.network.modules() if isinstance(module, NodeNorm)]
+        averaged = self.rates["ema_decay"] > 0
+        if not (norms and self.stage.renews and any(one.ema_decay for one in self.members)):
+            return
+        try:
+            for number, batch in enumerate(self.batches(data, positions)):
+                for norm in norms:
+                    norm.momentum = 1 / (number + 1)  # a mean over the batches
+                self._terms(batch, average=True)
+                self.stack.keep_changed(NodeNorm.RUNNING, averaged)
+        finally:
+            for norm in norms:
+                norm.momentum = NodeNorm.momentum
+
+    def _terms(self, batch: Read, average: bool = False) -> dict[str, Tensor]:
+        """Terms of the loss of every network's batch, (networks,) each, by the averaged weights if asked."""
+        stage = self.stage
+        self.noise.widths = batch.own
+
+        def losses(tensors: dict[str, Tensor], y: Tensor, numbers: dict[str, Tensor]) -> dict[str, Tensor]:
+            graphs = GraphBatch.of(tensors | {"y": y}, self.feed.padded)
+            return stage.losses(graphs, self.noise, **numbers)
+
+        return self.stack.apply(losses, batch.tensors(self.feed), batch.y, self.numbers, average=average)
 
     def _add(self, name: str, value: Tensor) -> None:
         """Add to a sum over the epoch, (networks,)."""

@@ -34,6 +34,7 @@ class NodeNorm(nn.Module):
     In evaluation mode the running mean and variance of the training batches take the place of the batch's.
     """
 
+    RUNNING = ("running_mean", "running_var")
     running_mean: Tensor
     running_var: Tensor
     momentum, eps = 0.1, 1e-5
