@@ -136,7 +136,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         rate=lambda epoch: _rate(epoch, epochs, settings["rate_decay"]),
         begin=begin,
         heirs=_heirs(settings),
-        renews=settings["readout"] != "edges",  # what reads edges has no batch statistics
+        renews=settings["readout"] != "edges",  # edges under a mask of nodes are read without statistics
         fast=mask if settings["mask_lr_factor"] != 1 else (),
         fast_rate=settings["mask_lr_factor"],
         optional=CAUSAL_TERMS,
