@@ -30,7 +30,13 @@ from cignn.estimators.training_loop import TrainingLoop
 from cignn.nn.layers import NodeNorm
 from examples import ci_gnn, random_matrix, tiny
 
-QUICK: dict[str, Any] = {"learning_rate": 0.02, "ema_decay": 0.0, "dropout": 0.0, "epochs": 10}
+QUICK: dict[str, Any] = {
+    "learning_rate": 0.02,
+    "ema_decay": 0.0,
+    "dropout": 0.0,
+    "epochs": 10,
+    "refinement": 0.0,
+}
 PARAMS = sorted(CIGNNClassifier().get_params(deep=False))
 SCORES = ["validation_accuracy", "validation_loss", "validation_price"]
 

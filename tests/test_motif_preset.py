@@ -173,7 +173,8 @@ def test_the_learning_rate_falls_at_the_end(decay: float, monkeypatch: pytest.Mo
         step(stack, *args, learning_rate=learning_rate, **more)
 
     monkeypatch.setattr(NetworkStack, "step", spy)
-    settings = EASY["settings"] | {"rate_decay": decay, "warm_up": 0.4, "learning_rate": 0.01}
+    settings = EASY["settings"] | {"rate_decay": decay, "warm_up": 0.4, "refinement": 0.0}
+    settings |= {"learning_rate": 0.01}
     more = {"epochs": 20, "n_estimators": 1, "settings": settings | {"batch_size": 100}}
     CIGNNClassifier("motif", random_state=0, **more).fit(make_ba2motifs(40, random_state=0))
     assert len(rates) == 20
@@ -238,7 +239,7 @@ def test_the_price_falls_with_what_subgraphs_lose() -> None:
 @pytest.mark.parametrize(("n_graphs", "expected"), [(17, 1.0), (1000, 0.0)])
 def test_one_validation_graph_may_always_be_lost(n_graphs: int, expected: float) -> None:
     """Where there are few, a single one is no sign that subgraphs are too small."""
-    settings = PRESETS["motif"].replace(warm_up=0.0, keep_anneal=0.0)
+    settings = PRESETS["motif"].replace(warm_up=0.0, refinement=0.0, keep_anneal=0.0)
     stage = make_stages({**settings, "epochs": 20}, CIGNN(3, 2, mask_by="pairs"))[-1]
     history = accuracies(0.9, 0.9 - 1 / 17)
     training: Any = SimpleNamespace(state=State(history=history), validation=range(n_graphs))
@@ -260,7 +261,7 @@ def test_a_trial_decides_whether_there_is_a_price_later(tried: float, after: flo
 @pytest.mark.parametrize(("rate_decay", "kept"), [(0.5, 16), (0.0, 10)])
 def test_the_epoch_is_one_of_the_last_where_the_learning_rate_falls(rate_decay: float, kept: int) -> None:
     """There the mask has settled; others choose among all in which the price is due."""
-    settings = PRESETS["motif"].replace(rate_decay=rate_decay, warm_up=0.0, keep_anneal=0.5)
+    settings = PRESETS["motif"].replace(rate_decay=rate_decay, warm_up=0.0, refinement=0.0)
     stage = make_stages({**settings, "epochs": 20}, CIGNN(3, 2, mask_by="pairs"))[-1]
     state = State()
     for epoch in range(20):  # each is worse than the one before
@@ -274,7 +275,7 @@ def test_the_epoch_is_one_of_the_last_where_the_learning_rate_falls(rate_decay: 
 @pytest.mark.parametrize(("n_graphs", "kept"), [(1000, 15), (20, 19)])
 def test_a_network_that_loses_its_way_at_the_end_is_kept_as_it_was_before(n_graphs: int, kept: int) -> None:
     """But a few validation graphs more or less are no sign of that."""
-    settings = PRESETS["motif"].replace(warm_up=0.0, keep_anneal=0.5)
+    settings = PRESETS["motif"].replace(warm_up=0.0, refinement=0.0, keep_anneal=0.5)
     stage = make_stages({**settings, "epochs": 20}, CIGNN(3, 2, mask_by="pairs"))[-1]
     state = State()
     for epoch in range(20):
@@ -302,8 +303,10 @@ def test_without_level_no_term_but_the_floor_of_the_price_is_left() -> None:
 def test_epochs_and_batches_follow_the_number_of_graphs(n_graphs: int) -> None:
     """Within bounds: enough epochs for so many steps, at least the usual number but for very many graphs."""
     graphs = GraphSet.from_arrays([np.zeros((size, size)) for size in (2, 3)] * (n_graphs // 2))
-    settings = CIGNNClassifier("motif")._settings(graphs)
+    settings = CIGNNClassifier("motif", settings={"refinement": 0.0})._settings(graphs)
     epochs, batch_size = settings["epochs"], settings["batch_size"]
+    more = CIGNNClassifier("motif")._settings(graphs)
+    assert more["epochs"] * (1 - more["refinement"]) == pytest.approx(epochs, abs=1), "refined besides"
     steps = -(-n_graphs // batch_size)
     assert MIN_BATCH <= batch_size <= MAX_BATCH and LEAST_EPOCHS <= epochs <= MOST_EPOCHS
     if epochs > USUAL_EPOCHS:

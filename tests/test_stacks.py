@@ -141,7 +141,7 @@ def test_networks_of_a_stack_are_those_trained_alone(method: str, kind: str) -> 
         torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-8)
         if method == "motif":
             history = one.state.history
-            assert {row["stage"] for row in history} == {"warm-up", "classification"}
+            assert {row["stage"] for row in history} == {"warm-up", "classification", "refinement"}
             assert all(any(row.get(name) for row in history) for name in ("rest", "cut", "consistency"))
 
 

@@ -19,8 +19,8 @@ from cignn._arrays import digest
 from cignn._checks import shown
 from cignn._files import replacing
 
-FORMAT = "cignn checkpoint 3"
-PARTS = ("network", "average", "best", "mean", "square")  # of a file; the last two are Adam's moments
+FORMAT = "cignn checkpoint 4"
+PARTS = ("network", "average", "best", "earlier", "mean", "square")  # the last two are Adam's moments
 ROW = {"epoch", "stage", "validation_loss", "validation_price"}  # what every row of a history has
 
 
@@ -34,6 +34,7 @@ class State:
     best_score: tuple[float, ...] = ()
     history: list[dict[str, Any]] = field(default_factory=list)
     best_weights: dict[str, Tensor] = field(default_factory=dict)
+    earlier: dict[str, Tensor] = field(default_factory=dict)  # what a later stage returns to
     interrupted: bool = False  # by the user, before its end
 
 
@@ -70,7 +71,8 @@ class Checkpoint:
 
         A training does not end because its checkpoint cannot be written: that is a warning.
         """
-        parts = {"network": network, "average": average, "best": state.best_weights, **moments}
+        parts = {"network": network, "average": average, "best": state.best_weights}
+        parts |= {"earlier": state.earlier, **moments}
         tensors = {f"{part}.{name}": v for part, values in parts.items() for name, v in values.items()}
         progress = {
             "epoch": state.epoch,
@@ -123,6 +125,7 @@ class Checkpoint:
                 tuple(progress["best_score"]),
                 progress["history"],
                 {k: v.to(device) for k, v in parts["best"].items()},
+                {k: v.to(device) for k, v in parts["earlier"].items()},
             )
         except Exception as error:  # whatever comes of a file with the right key and another content
             raise _unreadable(self.path, error) from None
@@ -131,7 +134,8 @@ class Checkpoint:
 
 
 def _check_part(part: str, values: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
-    """Refuse tensors that are not those of the network: all of it, or some for moments, or none for best."""
+    """Refuse tensors that are not those of the network: all of it, or some for moments
+    and what is from earlier, or none for best."""
     complete = part in ("network", "average") or (part == "best" and bool(values))
     fits = values.keys() == wanted.keys() if complete else values.keys() <= wanted.keys()
     same = fits and all(value.shape == wanted[name].shape for name, value in values.items())

@@ -183,9 +183,12 @@ class CIGNNEstimator(NeuralGraphEstimator):
         if is_auto(settings["batch_size"]):
             settings["batch_size"] = auto_batch_size(len(graphs))
         whole(settings, "batch_size", 1)
-        if is_auto(settings["epochs"]):
+        auto = is_auto(settings["epochs"])
+        if auto:
             settings["epochs"] = _auto_epochs(len(graphs), settings["batch_size"])
         _check_numbers(settings)
+        if auto:
+            settings["epochs"] = round(settings["epochs"] / (1 - settings["refinement"]))
         return settings
 
     def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> CIGNN:
@@ -235,10 +238,10 @@ class CIGNNClassifier(CIGNNEstimator, ExplainingClassifier):
     epochs : int or "auto", default="auto"
         Number of training epochs, over all stages. "auto" is 60 for "connectome", 450 for "paper"
         and, for "motif", enough for about 4000 gradient steps, from 40 to 300; fewer for more than 9000
-        graphs, but at least 20.
+        graphs, but at least 20; and those of the refinement besides.
     n_estimators : int or "auto", default="auto"
         Number of networks in the ensemble. Their probabilities and edge weights are averaged. "auto" is 5 for
-        "connectome", 3 for "motif" and 1 for "paper". Each has its own validation graphs unless ``fit`` gets
+        "connectome", 5 for "motif" and 1 for "paper". Each has its own validation graphs unless ``fit`` gets
         an ``eval_set``.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class in the loss, by label.
@@ -349,6 +352,7 @@ def _check_numbers(settings: dict[str, Any]) -> None:
     within(settings, "keep_start", 0, 1)
     within(settings, "keep_anneal", 0, 1, include_low=True, include_high=True)
     within(settings, "warm_up", 0, 1, include_low=True)
+    within(settings, "refinement", 0, 1, include_low=True)
     within(settings, "rate_decay", 0, 1, include_low=True, include_high=True)
     within(settings, "bound", 0, math.inf, optional=True)
     within(settings, "encoder_density", 0, 1, include_high=True, optional=True)

@@ -46,7 +46,7 @@ class CIGNNRegressor(CIGNNEstimator, NeuralGraphRegressor):
         earlier if it does not improve, and as for `CIGNNClassifier` otherwise.
     n_estimators : int or "auto", default="auto"
         Number of networks in the ensemble. Their predictions and edge weights are averaged. "auto" is 5 for
-        "connectome", 3 for "motif" and 1 for "paper". Each has its own validation graphs unless ``fit`` gets
+        "connectome", 5 for "motif" and 1 for "paper". Each has its own validation graphs unless ``fit`` gets
         an ``eval_set``.
     target : str, default="score"
         Name of the score in explanations and reports.

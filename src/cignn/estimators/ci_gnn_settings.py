@@ -92,6 +92,9 @@ class CIGNNSettings(Mapping[str, Any]):
         edges their weights. With it the best epoch is chosen by the accuracy on cut graphs too.
     warm_up : float, default=0.3 (connectome: 0.0, paper: 0.0)
         Share of the epochs, at first, in which the base classifier alone is trained, on whole graphs.
+    refinement : float, default=0.15 (connectome: 0.0, paper: 0.0)
+        Share of the epochs, at last, in which the base classifier alone is trained, from where the warm-up
+        ended, on the subgraphs of the epoch kept. It is kept in turn unless what was kept is clearly better.
     node_weights : bool, default=True (connectome: False, paper: False)
         Whether nodes count by the largest weight of their edges: nothing outside the subgraph is read.
     constant : bool, default=True (connectome: False, paper: False)
@@ -190,6 +193,7 @@ class CIGNNSettings(Mapping[str, Any]):
     rest_weight: float = UNSET
     cut_weight: float = UNSET
     warm_up: float = UNSET
+    refinement: float = UNSET
     node_weights: bool = UNSET
     constant: bool = UNSET
     bound: float | None = UNSET
@@ -335,6 +339,7 @@ _COMMON = CIGNNSettings(
     rest_weight=0.0,
     cut_weight=0.0,
     warm_up=0.0,
+    refinement=0.0,
     node_weights=False,
     constant=False,
     bound=None,
@@ -373,6 +378,7 @@ PRESETS: dict[str, CIGNNSettings] = {
         rest_weight=1.0,
         cut_weight=0.25,
         warm_up=0.3,
+        refinement=0.15,
         node_weights=True,
         constant=True,
         bound=3.0,
@@ -421,7 +427,7 @@ PRESETS: dict[str, CIGNNSettings] = {
 """Settings of CI-GNN by the names of the presets."""
 # what "auto" means of these parameters of the estimator, by preset
 EPOCHS: dict[str, int | str] = {"motif": "auto", "connectome": 60, "paper": 450}
-N_ESTIMATORS = {"motif": 3, "connectome": 5, "paper": 1}
+N_ESTIMATORS = {"motif": 5, "connectome": 5, "paper": 1}
 
 
 def as_settings(given: Mapping[str, Any] | None) -> CIGNNSettings:

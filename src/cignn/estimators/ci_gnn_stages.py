@@ -1,4 +1,4 @@
-"""The stages in which CI-GNN is trained: the autoencoder, the classifier alone, then the causal subgraph."""
+"""The stages in which CI-GNN is trained: autoencoder, classifier alone, causal subgraph, classifier again."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ TRIAL, LEAST_LEVEL = 0.3, 0.5
 # where the learning rate falls, what is left of it in the last epoch, and the share of the epochs, the last
 # ones, of which one is kept if it can be: the mask has settled; an earlier one may keep all edges
 LAST_RATE, SETTLED = 0.05, 0.2
+# how many times as much cut graphs count in the refinement, where little else is asked of the classifier
+REFINED_CUT = 4.0
+CLASSIFIER = "classifier."  # before the names of the classifier's tensors
 VAE_TERMS = ("features", "adjacency", "kl")
 CAUSAL_TERMS = ("independence", "causal")
 
@@ -34,10 +37,15 @@ CAUSAL_TERMS = ("independence", "causal")
 def make_stages(settings: dict[str, Any], network: CIGNN) -> list[Stage]:
     """Algorithm 1 of the paper: the GraphVAE for E_GC epochs, then the subgraph and the classifier.
 
-    Between them the classifier may be trained alone, which the paper does not do.
+    Between them and after them the classifier may be trained alone, which the paper does not do.
     """
-    warm_up = [_warm_up_stage(settings, network)] if _warm_up_epochs(settings) else []
-    return [_generative_stage(settings, network), *warm_up, _classification_stage(settings, network)]
+    stages = [_generative_stage(settings, network)]
+    if _warm_up_epochs(settings):
+        stages.append(_warm_up_stage(settings, network))
+    stages.append(_classification_stage(settings, network))
+    if _refinement_epochs(settings):
+        stages.append(_refinement_stage(settings, network, stages[-1]))
+    return stages
 
 
 def _generative_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
@@ -67,18 +75,55 @@ def _warm_up_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         network.warm_up_losses,
         {"classification": 1.0},
         rate=lambda epoch: _rate(epoch, _warm_up_epochs(settings), settings["rate_decay"]),
+        remembered=CLASSIFIER,
     )
 
 
 def _warm_up_epochs(settings: dict[str, Any]) -> int:
-    """Length of the warm-up, which leaves at least one epoch to the last stage."""
-    left = settings["epochs"] - settings["generative_epochs"]
+    """Length of the warm-up, which leaves at least one epoch to the classification stage."""
+    left = settings["epochs"] - settings["generative_epochs"] - _refinement_epochs(settings)
     return min(math.ceil(settings["warm_up"] * left), left - 1)
+
+
+def _refinement_epochs(settings: dict[str, Any]) -> int:
+    """Length of the refinement, which leaves at least one epoch to the classification stage."""
+    left = settings["epochs"] - settings["generative_epochs"]
+    return min(math.floor(settings["refinement"] * left), left - 1)
+
+
+def _refinement_stage(settings: dict[str, Any], network: CIGNN, before: Stage) -> Stage:
+    """The classifier alone, from where its warm-up ended, on the subgraphs of the mask that was kept.
+
+    before : the stage that found the mask. A classifier that learns while the mask does is taught by drawn
+    and by much too small subgraphs, and where the price is given up in the end it has little time to unlearn.
+    """
+    epochs = _refinement_epochs(settings)
+
+    def begin() -> None:
+        network.noisy = False
+
+    return Stage(
+        "refinement",
+        epochs,
+        list(network.classifier.parameters()),
+        network.refinement_losses,
+        {"classification": 1.0, "cut": REFINED_CUT * settings["cut_weight"]},
+        choose_from=0,
+        settled_from=epochs // 2 if settings["rate_decay"] else 0,
+        choose_by=settings["choose_by"],
+        patience=settings["patience"],
+        price=before.price,
+        cut=before.cut,
+        rate=lambda epoch: _rate(epoch, epochs, settings["rate_decay"]),
+        begin=begin,
+        returns=True,
+    )
 
 
 def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
     """The subgraph and the classifier and, where the encoder is trained too, all terms together."""
-    epochs = settings["epochs"] - settings["generative_epochs"] - _warm_up_epochs(settings)
+    epochs = settings["epochs"] - settings["generative_epochs"]
+    epochs -= _warm_up_epochs(settings) + _refinement_epochs(settings)
     stochastic = settings["mask"] == "stochastic"
     falls = math.ceil(settings["keep_anneal"] * epochs) if stochastic else 0
     settled = math.floor((1 - SETTLED) * epochs) if settings["rate_decay"] else 0
@@ -153,7 +198,7 @@ def _heirs(settings: dict[str, Any]) -> dict[str, str]:
     same = all(settings[one] == settings[other] for one, other in alike)
     untrained = settings["generative_epochs"] == 0 and settings["encoder_activation"] == "relu"
     warm = settings["readout"] != "edges" and _warm_up_epochs(settings) > 0
-    return {"encoder.layers.": "classifier.layers."} if same and untrained and warm else {}
+    return {"encoder.layers.": f"{CLASSIFIER}layers."} if same and untrained and warm else {}
 
 
 def price_level(history: Sequence[Mapping[str, Any]], done: int, trial: int, free: float) -> float:

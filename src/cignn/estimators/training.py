@@ -75,6 +75,11 @@ class Stage:
         Called before the first epoch.
     heirs : dict of str to str
         Tensors whose names begin with a key begin the stage as those do whose names begin with its value.
+    remembered : str, default=""
+        Tensors whose names begin so are remembered as they are at the end of the stage.
+    returns : bool, default=False
+        Whether the stage begins with the weights of the epoch kept, and what is remembered as it was then.
+        Its epochs replace those before unless these are clearly better.
     renews : bool, default=True
         Whether batch statistics are computed anew for the averaged weights before these are validated.
     fast : sequence of Parameter
@@ -103,6 +108,8 @@ class Stage:
     rate: Callable[[int], float] = lambda epoch: 1.0
     begin: Callable[[], None] = lambda: None
     heirs: Mapping[str, str] = field(default_factory=dict)
+    remembered: str = ""
+    returns: bool = False
     renews: bool = True
     fast: Sequence[nn.Parameter] = ()
     fast_rate: float = 1.0
@@ -250,12 +257,24 @@ def keep_better(
     if stage.choose_by == "accuracy" and f"cut_{name}" in scores:
         merit += scores[f"cut_{name}"] - PRICE_WORTH * scores["price"]
     if epoch < stage.settled_from:
-        merit -= max(SETTLED_WORTH, SETTLED_GRAPHS / n_graphs)
+        merit -= clear_difference(n_graphs)
     score = (merit, -cost)
     if state.best_score and score < state.best_score:
         return
     # all or nothing, also when Ctrl-C comes while the weights are copied
     state.best_score, state.best_epoch, state.best_weights = score, state.epoch, weights()
+
+
+def clear_difference(n_graphs: int) -> float:
+    """By how much an epoch that is not meant to be kept must be better on so many validation graphs."""
+    return max(SETTLED_WORTH, SETTLED_GRAPHS / n_graphs)
+
+
+def expect_better(one: Training) -> None:
+    """Count the epoch kept as less, by as much as makes a clear difference: those that follow are meant."""
+    if one.state.best_score:
+        merit, *rest = one.state.best_score
+        one.state.best_score = (merit - clear_difference(len(one.validation)), *rest)
 
 
 def _cost(scores: dict[str, Any], prefix: str = "") -> float:

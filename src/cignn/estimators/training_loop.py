@@ -19,6 +19,7 @@ from cignn.estimators.training import (
     Training,
     check_validation,
     divergence,
+    expect_better,
     interrupt_training,
     keep_better,
     keep_memory,
@@ -123,7 +124,11 @@ class TrainingLoop:
             elif epoch == 0:
                 self.begin(number, self.stack.tensors(average=True))
             if epoch == 0:
+                self._remember(number)
                 self._inherit()
+                if self.stage.returns and self.stage.choose_by == "accuracy":
+                    for one in self.members:
+                        expect_better(one)
             started = time.perf_counter()
             losses = self._train_epoch(position, epoch)
             scores = self._evaluate()
@@ -161,9 +166,21 @@ class TrainingLoop:
                 for name, value in mine.items():
                     value[row] = theirs[name].to(self.device)
 
+    def _remember(self, number: int) -> None:
+        """Keep what a later stage returns to, as it is at the end of the stage before this one."""
+        before = self.members[0].stages[number - 1] if number else None
+        if before is None or not before.remembered:
+            return
+        for row, one in enumerate(self.members):
+            state = self.stack.state_of(row, average=True)
+            one.state.earlier = {k: v for k, v in state.items() if k.startswith(before.remembered)}
+
     def _inherit(self) -> None:
-        """Let the heirs of a stage begin as those they inherit from."""
+        """Let a stage begin with the epoch kept, if it does, and its heirs as those they inherit from."""
         for tensors in (self.stack.tensors(), self.stack.tensors(average=True)):
+            for row, one in enumerate(self.members if self.stage.returns else []):
+                for name, value in (one.state.best_weights | one.state.earlier).items():
+                    tensors[name][row] = value
             for name, value in tensors.items():
                 for heir, from_whom in self.stage.heirs.items():
                     if name.startswith(heir):

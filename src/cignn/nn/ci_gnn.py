@@ -234,6 +234,31 @@ class CIGNN(SubgraphNetwork):
             losses |= self.reconstruction_losses(beta, z, batch.part(some))
         return losses | self.causal_losses(pooled, out.logits, batch)
 
+    def refinement_losses(self, batch: GraphBatch, noise: Noise | None = None) -> Losses:
+        """Return the losses of the classifier alone, on the subgraphs of a mask that no longer changes.
+
+        Nothing is drawn: the classifier reads what it will read later.
+
+        Parameters
+        ----------
+        batch : GraphBatch
+            Graphs with labels.
+        noise : Noise, default=None
+            Source of random numbers; None is torch's own.
+
+        Returns
+        -------
+        dict of str to Tensor
+            "classification" and, where asked for, "cut" of every second graph.
+        """
+        with torch.no_grad():
+            mask = self._mask(batch, None, noise, sample=False)
+        logits, _ = self._classify(batch, mask.read, noise, rest=False)
+        losses = {"classification": self.prediction_loss(logits, batch)}
+        if self.cut:
+            losses["cut"] = self._cut_losses(batch, mask.edge_logits, noise, SOME // 2, learning=False)["cut"]
+        return losses
+
     def prediction_loss(self, logits: Tensor, batch: GraphBatch) -> Tensor:
         """Return the loss of predictions: the cross-entropy.
 
@@ -310,17 +335,26 @@ class CIGNN(SubgraphNetwork):
             losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
         return losses
 
-    def _cut_losses(self, batch: GraphBatch, edge_logits: Tensor, noise: Noise | None) -> Losses:
+    def _cut_losses(
+        self,
+        batch: GraphBatch,
+        edge_logits: Tensor,
+        noise: Noise | None,
+        every: int = SOME,
+        learning: bool = True,
+    ) -> Losses:
         """Classify graphs cut to their heaviest edges, as graphs of their own; edge_logits : of all graphs.
 
-        Nothing of it moves the mask of the whole graph or the batch statistics.
+        every : one graph of so many is cut; learning : whether masks learn, the edges of which are then
+        drawn. Nothing of it moves the mask of the whole graph or the batch statistics.
         """
-        some = slice(min(SOME // 2, len(batch) - 1), None, SOME)  # at least one graph
+        some = slice(min(every // 2, len(batch) - 1), None, every)  # at least one graph
         batch, edge_logits = batch.part(some), edge_logits[some].detach()
         weights = torch.sigmoid(edge_logits) * batch.edges
         kept = heaviest_edges(weights, batch.edges, noise)
         with known_statistics(self):
-            mask = self._mask(batch, kept, noise, sample=True)
+            with torch.set_grad_enabled(learning and torch.is_grad_enabled()):
+                mask = self._mask(batch, kept, noise, sample=learning)
             logits, _ = self._classify(batch, mask.read, noise)
         again = torch.sigmoid(mask.edge_logits)
         gap = ((again - weights).abs() * kept).sum() / kept.sum().clamp(min=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple, Protocol
@@ -16,6 +16,7 @@ from cignn.graphs import GraphBatch
 from cignn.nn.layers import GINLayer, strongest_edges
 
 Losses = dict[str, Tensor]
+LEAST_WEIGHT = 1e-4  # and most, 1 less this, that an edge weight counts in a mean of log-odds
 
 
 class Output(Protocol):
@@ -364,8 +365,21 @@ class SingleModel(GraphModel):
         return (logits.argmax(1) == y).float(), F.cross_entropy(logits, y, reduction="none")
 
 
+def mean_weights(weights: Sequence[Tensor]) -> Tensor:
+    """Return the edge weights, each in [0, 1], whose log-odds are the mean of those given.
+
+    Members that are sure of an edge outweigh one that has lost its way and tells edges hardly apart. A weight
+    that is 0 for all stays 0.
+    """
+    log_odds = [weight.clamp(LEAST_WEIGHT, 1 - LEAST_WEIGHT).logit() for weight in weights]
+    present = reduce(torch.maximum, weights) > 0
+    return torch.sigmoid(reduce(torch.add, log_odds) / len(weights)) * present
+
+
 class Ensemble(GraphModel):
-    """The mean of its members' probabilities and edge weights, steadier from seed to seed than one network.
+    """The mean of its members' probabilities and of the log-odds of their edge weights.
+
+    It is steadier from seed to seed than one network.
 
     Parameters
     ----------
@@ -409,12 +423,12 @@ class Ensemble(GraphModel):
         Returns
         -------
         GraphOutput
-            The logarithm of the mean probabilities, of a score the mean, and the mean edge weights where
-            the members have some.
+            The logarithm of the mean probabilities, of a score the mean, and the edge weights of mean
+            log-odds where the members have some.
         """
         outputs: list[Output] = [member(batch, edge_weights) for member in self.members]
         weights = [out.edge_weights for out in outputs if out.edge_weights is not None]
-        mean = reduce(torch.add, weights) / len(weights) if weights else None
+        mean = mean_weights(weights) if weights else None
         logits = torch.stack([out.logits for out in outputs])
         if logits.shape[-1] == 1:  # a score, which has no probabilities
             return GraphOutput(logits.mean(0), mean)
