@@ -172,7 +172,7 @@ def test_an_ensemble_is_the_mean_of_its_members(ensemble: CIGNNClassifier, graph
         outs = [member(batch) for member in ensemble.network_.members]
     expected = torch.stack([out.logits.softmax(1) for out in outs]).mean(0)
     np.testing.assert_allclose(ensemble.predict_proba(graphs[:3]), expected.numpy(), rtol=1e-5)
-    weights = torch.stack([out.edge_weights for out in outs]).mean(0)
+    weights = torch.stack([out.edge_weights.logit() for out in outs]).mean(0).sigmoid()
     np.testing.assert_allclose(ensemble.explain(graphs[:3])[1].weights, weights[1].numpy(), rtol=1e-5)
     assert not torch.allclose(outs[0].edge_weights, outs[1].edge_weights)
     assert not any(module.training for module in ensemble.network_.modules())

@@ -126,7 +126,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "dir": GNN | {"scorer_hidden": (8,), "ratio": 0.5},
     "ci-gnn": TRAINING
     | {"encoder_hidden": (8,), "classifier_hidden": (8, 8), "head_hidden": (8,), "dropout": 0.0}
-    | {"n_causal": 6, "n_noncausal": 2, "keep_anneal": 0.5, "n_estimators": 1},
+    | {"n_causal": 6, "n_noncausal": 2, "keep_anneal": 0.5, "n_estimators": 1, "epochs": 30},
     "dummy": TRAINING | {"learning_rate": 0.3},
 }
 NAMES = list(QUICK)
@@ -551,11 +551,12 @@ def test_a_failed_fit_leaves_the_fitted_model_as_it_was(name: str) -> None:
 def test_the_epoch_is_chosen_on_an_eval_set(name: str) -> None:
     graphs, held_out = graphs_of("ragged"), other_graphs("ragged")
     model = make(name).fit(graphs, eval_set=held_out)
-    assert 1 <= model.best_epoch_ <= 12 and len(model.history_) == 12
+    epochs = QUICK[name]["epochs"]
+    assert 1 <= model.best_epoch_ <= epochs and len(model.history_) == epochs
     row = model.history_.iloc[model.best_epoch_ - 1]
     assert model.score(held_out, held_out.y) == pytest.approx(row["validation_accuracy"])
     other = make(name).fit(graphs, eval_set=(held_out, held_out.y[::-1]))
-    same = 8 if name == "ci-gnn" else 12  # then its price of edges follows the accuracy on the eval set
+    same = 8 if name == "ci-gnn" else epochs  # then its price of edges follows the accuracy on the eval set
     np.testing.assert_array_equal(other.history_["loss"][:same], model.history_["loss"][:same])
 
 
