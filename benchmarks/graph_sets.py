@@ -25,7 +25,9 @@ from cignn.paper import load_spec
 DATA = Path(os.environ.get("CIGNN_DATA", "../shared/data"))
 MUTAGENS = {"MUTAG": 1, "Mutagenicity": 0}  # the class whose true edges are scored
 BIASES = (0.5, 0.7, 0.9)
-NCI1_ATOMS = {number: {1: "O", 2: "N", 3: "C"}.get(number, "X") for number in range(1, 100)}  # by label
+HYDROGEN = 99  # a node label that NCI1 does not have
+NCI1_ATOMS = {number: {1: "O", 2: "N", 3: "C"}.get(number, "X") for number in range(1, 99)}  # by label
+NCI1_ATOMS[HYDROGEN] = "H"
 MOST_ATOMS = 60  # of molecules with planted classes
 
 
@@ -104,6 +106,61 @@ def molecules_with_mixed_causes(molecules: GraphSet, seed: int = 5) -> GraphSet:
     return mutagenic_groups(molecules[small].with_y(y[small]), NCI1_ATOMS, mutagen=1)
 
 
+def with_hydrogens(molecules: GraphSet) -> GraphSet:
+    """Molecules of NCI1 with their hydrogens as nodes, as in Mutagenicity; true edges are N–H and N–O bonds.
+
+    molecules : as `load_tu` reads NCI1, class 1 being that of mutagens. NCI1 has no bond orders, so the
+    numbers of hydrogens are guessed from the numbers of neighbours: carbons in rings have one double bond,
+    others one where they have three neighbours. Atoms between two rings count as in a ring.
+    """
+    names = list(molecules.feature_names or ())
+    x = np.concatenate([molecules[i].x for i in range(len(molecules))])
+    owner = np.repeat(np.arange(len(molecules)), molecules.n_nodes)
+    first = np.cumsum(molecules.n_nodes) - molecules.n_nodes
+    edges = np.concatenate([molecules.edges(i) + first[i] for i in range(len(molecules))])
+    oxygen, nitrogen, carbon = (x[:, names.index(f"label {label}")] > 0 for label in (1, 2, 3))
+    degree = np.bincount(edges.ravel(), minlength=len(x))
+    ring = _in_rings(edges, len(x))
+    ends = np.concatenate([edges, edges[:, ::-1]])
+
+    def beside(kind: np.ndarray) -> np.ndarray:
+        """(nodes,) whether a neighbour is of a kind."""
+        return np.bincount(ends[:, 0], kind[ends[:, 1]], len(x)) > 0
+
+    triple = carbon & (degree == 2) & ~ring & beside(nitrogen & (degree == 1))  # of a nitrile
+    double = carbon & (degree == 3) & ~ring  # to an oxygen, most often
+    count = np.zeros(len(x), int)
+    count[carbon] = np.clip(4 - degree - ring, 0, 3)[carbon]
+    count[nitrogen] = np.clip(3 - degree - ring, 0, 2)[nitrogen]
+    count[oxygen & (degree == 1) & ~beside(double | nitrogen)] = 1
+    count[triple | double | (nitrogen & (degree == 1) & beside(triple))] = 0
+    holder = np.repeat(np.arange(len(x)), count)
+    added = np.stack([holder, len(x) + np.arange(len(holder))], 1)
+    features = np.zeros((len(x) + len(holder), len(names) + 1), np.float32)
+    features[: len(x), :-1], features[len(x) :, -1] = x, 1
+    owner = np.concatenate([owner, owner[holder]])
+    order = np.argsort(owner, kind="stable")  # the nodes of a graph stand together
+    graphs = GraphSet.from_edges(
+        np.argsort(order)[np.concatenate([edges, added])],
+        owner[order],
+        features[order],
+        molecules.y,
+        feature_names=[*names, f"label {HYDROGEN}"],
+    )
+    return mutagenic_groups(graphs, NCI1_ATOMS, mutagen=1)
+
+
+def _in_rings(edges: np.ndarray, n_nodes: int) -> np.ndarray:
+    """(nodes,) what is left when nodes with one neighbour are taken away, again and again."""
+    left = np.ones(n_nodes, bool)
+    while True:
+        inside = edges[left[edges].all(1)]
+        lone = left & (np.bincount(inside.ravel(), minlength=n_nodes) < 2)
+        if not lone.any():
+            return left
+        left &= ~lone
+
+
 def _has_other_alert(molecules: GraphSet, number: int) -> bool:
     """Whether two nitrogens are bound, or an atom other than oxygen, nitrogen and carbon has one bond."""
     graph, names = molecules[number], list(molecules.feature_names or ())
@@ -123,6 +180,7 @@ SETS: dict[str, Callable[[], GraphSet]] = {
     **{name: partial(molecules, DATA / "tu" / name) for name in ("MUTAG", "PROTEINS", "NCI1")},
     "NCI1-groups": lambda: molecules_with_groups(load_tu(DATA / "tu" / "NCI1")),
     "NCI1-alerts": lambda: molecules_with_alerts(load_tu(DATA / "tu" / "NCI1")),
+    "NCI1-alerts-hydrogens": lambda: with_hydrogens(molecules_with_alerts(load_tu(DATA / "tu" / "NCI1"))),
     "NCI1-mixed": lambda: molecules_with_mixed_causes(load_tu(DATA / "tu" / "NCI1")),
 }
 _SPMOTIF = load_spec("spurious-motif").numbers

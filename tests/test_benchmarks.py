@@ -166,6 +166,46 @@ def as_molecules(kinds: list[tuple[str, list[tuple[int, int]]]], each: int) -> G
 NITRO, ALCOHOL = ("CNOO", [(0, 1), (1, 2), (1, 3)]), ("CCO", [(0, 1), (1, 2)])
 
 
+RING = [(i, (i + 1) % 6) for i in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("molecule", "hydrogens", "n_true"),
+    [
+        (ALCOHOL, [3, 2, 1], 0),
+        (NITRO, [3, 0, 0, 0], 2),
+        (("CCCCCCN", [*RING, (0, 6)]), [0, 1, 1, 1, 1, 1, 2], 2),  # aniline: its N-H bonds
+        (("CCN", [(0, 1), (1, 2)]), [3, 0, 0], 0),  # a nitrile, not an amine
+        (("CCOO", [(0, 1), (1, 2), (1, 3)]), [3, 0, 0, 0], 0),  # an acid: which oxygen has it is not known
+        (("CCX", [(0, 1), (1, 2)]), [3, 2, 0], 0),
+    ],
+)
+def test_molecules_get_the_hydrogens_that_their_bonds_leave(
+    molecule: tuple[str, list[tuple[int, int]]], hydrogens: list[int], n_true: int
+) -> None:
+    heavy = as_molecules([molecule], 2).with_y([1, 0])
+    found = graph_sets.with_hydrogens(heavy)
+    n = len(hydrogens)
+    assert found.edge_truth is not None and found.feature_names[-1] == f"label {graph_sets.HYDROGEN}"
+    for i in range(2):
+        x, bonds = found[i].x, found[i].weights != 0
+        added = x[:, -1] > 0
+        np.testing.assert_array_equal(x[~added][:, :-1], heavy[i].x)
+        assert bonds[:n, :n].sum() == 2 * len(molecule[1]) and (bonds[added].sum(1) == 1).all()
+        assert bonds[:n, added].sum(1).tolist() == hydrogens
+        assert found.edge_truth[i].sum() == (2 * n_true if i == 0 else 0), "only of mutagens"
+
+
+def test_molecules_with_a_known_cause_beside_unknown_ones() -> None:
+    molecules = as_molecules([NITRO, ALCOHOL], 400)
+    own = np.arange(800) % 4 < 2  # the class of the file: half of each kind
+    found = graph_sets.molecules_with_mixed_causes(molecules.with_y(own.astype(int)))
+    y = np.asarray(found.y).reshape(-1, 2)
+    assert abs(y[:, 0].mean() - 0.9) < 0.06 and (y[:, 1] == own.reshape(-1, 2)[:, 1]).all()
+    assert found.edge_truth is not None
+    assert [bool(truth.any()) for truth in found.edge_truth] == [bool(one) for one in (y * [1, 0]).ravel()]
+
+
 def test_molecules_are_labelled_by_any_of_their_alerts() -> None:
     bound, halide = ("CNN", [(0, 1), (1, 2)]), ("CX", [(0, 1)])
     inside = ("CXC", [(0, 1), (1, 2)])  # an atom of two bonds is no alert
