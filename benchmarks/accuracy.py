@@ -31,7 +31,7 @@ import torch
 
 from benchmarks.graph_sets import PUBLISHED, SETS, Parts, fold, load_set, scored, set_name, split
 from cignn import Explanations, GraphSet
-from cignn.estimators import ESTIMATORS, NeuralGraphClassifier, make_estimator
+from cignn.estimators import CLASSIFIERS, ESTIMATORS, NeuralGraphClassifier, make_estimator
 from cignn.estimators.stacks import Fit, fit_together
 from cignn.estimators.training import resolve_device
 from cignn.evaluation import (
@@ -318,7 +318,7 @@ def _arguments() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", nargs="*", help=f"{', '.join(SETS)}, or the path of a set")
-    parser.add_argument("--method", nargs="+", choices=ESTIMATORS, default=["ci-gnn"])
+    parser.add_argument("--method", nargs="+", choices=CLASSIFIERS, default=["ci-gnn"])
     parser.add_argument("--preset", default="auto", help="of ci-gnn")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--folds", type=int, default=0, help="cross-validation in place of 80/10/10")

@@ -29,7 +29,7 @@ from benchmarks.accuracy import known_scores
 from benchmarks.graph_sets import SETS, load_set, split
 from cignn import Explanations, GraphSet
 from cignn.datasets import make_ba2motifs, make_cohort, make_spurious_motifs
-from cignn.estimators import ESTIMATORS, NeuralGraphClassifier, make_estimator
+from cignn.estimators import CLASSIFIERS, ESTIMATORS, NeuralGraphClassifier, make_estimator
 from cignn.estimators.training import resolve_device
 from cignn.evaluation import (
     characterisation_score,
@@ -274,8 +274,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
-    parser.add_argument("--classifiers", nargs="+", choices=ESTIMATORS, default=list(ESTIMATORS))
-    parser.add_argument("--explained", nargs="*", choices=ESTIMATORS, default=list(EXPLAINED))
+    parser.add_argument("--classifiers", nargs="+", choices=CLASSIFIERS, default=list(CLASSIFIERS))
+    parser.add_argument("--explained", nargs="*", choices=CLASSIFIERS, default=list(EXPLAINED))
     parser.add_argument("--explainers", nargs="+", choices=POST_HOC, default=POST_HOC)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--beams", type=int, nargs="+", default=list(BEAMS), help="of RC-Explainer")

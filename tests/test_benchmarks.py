@@ -16,7 +16,7 @@ from benchmarks.cohorts import search, spread, summary, table
 from cignn import GraphSet
 from cignn.connectome import ConnectomeGraphs
 from cignn.datasets import make_ba2motifs, make_cohort, make_spurious_motifs
-from cignn.estimators import make_estimator
+from cignn.estimators import CLASSIFIERS, make_estimator
 
 
 def run(seed: int, accuracy: float, params: dict | None = None) -> dict:
@@ -324,6 +324,24 @@ def test_every_set_of_the_explanation_table_has_a_quick_look_without_files(
     rows = explanation_table.run("Spurious-Motif-0.9", "gin", 0, True, "cpu", ["gradient", "degree"], [1])
     assert [row["explainer"] for row in rows] == [None, "gradient", "degree"]
     assert all(0 <= row["roc_auc_overall"] <= 1 for row in rows[1:])
+
+
+def test_the_explanation_table_runs_classifiers_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def run(data: str, classifier: str, *_: object) -> list[dict]:
+        asked.append(classifier)
+        key = {"data": data, "classifier": classifier, "seed": 0, "quick": True, "explainer": None}
+        return [key | dict.fromkeys(explanation_table.CLASSIFICATION, 1.0)]
+
+    monkeypatch.setattr(explanation_table, "run", run)
+    monkeypatch.setattr(
+        sys, "argv", ["table", "--quick", "--data", "cohort", "--out", str(tmp_path / "rows")]
+    )
+    explanation_table.main()
+    assert asked == list(CLASSIFIERS), "a regressor cannot be trained on classes"
 
 
 def test_connections_come_back_from_their_file_and_finished_scores_are_not_repeated(
