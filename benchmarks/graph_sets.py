@@ -182,6 +182,9 @@ SETS: dict[str, Callable[[], GraphSet]] = {
     "NCI1-alerts": lambda: molecules_with_alerts(load_tu(DATA / "tu" / "NCI1")),
     "NCI1-alerts-hydrogens": lambda: with_hydrogens(molecules_with_alerts(load_tu(DATA / "tu" / "NCI1"))),
     "NCI1-mixed": lambda: molecules_with_mixed_causes(load_tu(DATA / "tu" / "NCI1")),
+    "NCI1-mixed-hydrogens": lambda: with_hydrogens(
+        molecules_with_mixed_causes(load_tu(DATA / "tu" / "NCI1"))
+    ),
 }
 _SPMOTIF = load_spec("spurious-motif").numbers
 # Figures of other papers: set, score, method. Most have one ROC curve over the edges of all test graphs.
