@@ -14,22 +14,26 @@ import torch
 
 from cignn import CIGNNClassifier, GraphSet, load_model
 from cignn.datasets import make_ba2motifs, make_spurious_motifs
-from cignn.estimators import PRESETS
+from cignn.estimators import PRESETS, ci_gnn_stages
 from cignn.estimators.checkpoint import State
 from cignn.estimators.ci_gnn import LEAST_EPOCHS, MOST_EPOCHS, READ_GRAPHS, STEPS, USUAL_EPOCHS
 from cignn.estimators.ci_gnn_stages import (
     FREE_LOST,
+    FREE_OTHERWISE,
     GONE,
     LAST_RATE,
     LEVEL_EPOCHS,
+    is_given_up,
     make_stages,
     price_level,
 )
 from cignn.estimators.network_stack import NetworkStack, stacked_state
 from cignn.estimators.settings import MAX_BATCH, MIN_BATCH
 from cignn.estimators.training import Stage, keep_better
+from cignn.estimators.training_loop import TrainingLoop
 from cignn.graphs import GraphBatch
 from cignn.nn import CIGNN, Noise
+from cignn.nn.ci_gnn import PRICE_FLOOR
 from cignn.nn.layers import GINLayer, NodeNorm, edge_positions, strongest_edges
 from cignn.nn.subgraph import TIE_NOISE, expected_edges, heaviest_edges
 
@@ -215,9 +219,9 @@ def accuracies(*values: float, stage: str = "classification") -> list[dict[str, 
     return [{"stage": stage, "validation_accuracy": value} for value in values for _ in range(LEVEL_EPOCHS)]
 
 
-def level(history: list[dict[str, Any]], done: int = LEVEL_EPOCHS, trial: int = 100) -> float:
-    """The level after so many epochs at full price, long before the end of the trial."""
-    return price_level(history, done, trial, FREE_LOST)
+def level(history: list[dict[str, Any]], done: int = LEVEL_EPOCHS) -> float:
+    """The level after so many epochs at full price."""
+    return price_level(history, done, FREE_LOST)
 
 
 def test_the_price_falls_with_what_subgraphs_lose() -> None:
@@ -250,12 +254,51 @@ def test_the_price_is_asked_in_full_until_it_has_risen() -> None:
     assert level(accuracies(0.9, stage="warm-up") + accuracies(0.5), done=-1) == 1
 
 
-@pytest.mark.parametrize(("tried", "after"), [(0.9, 1), (0.5, 0)])
-def test_a_trial_decides_whether_there_is_a_price_later(tried: float, after: float) -> None:
-    """What whole graphs tell comes back without a price: with one it would be lost again."""
+@pytest.mark.parametrize("tried", [0.9, 0.5])
+def test_a_trial_decides_whether_small_subgraphs_are_asked_for_later(tried: float) -> None:
+    """What whole graphs tell comes back where they are not: with them it would be lost again."""
     history = accuracies(0.9, stage="warm-up") + accuracies(tried, tried, 0.9, 0.9)
-    assert level(history, done=3 * LEVEL_EPOCHS, trial=LEVEL_EPOCHS) == after
-    assert level(history, done=3 * LEVEL_EPOCHS, trial=100) == 1
+    done = 3 * LEVEL_EPOCHS
+    assert is_given_up(history, done, LEVEL_EPOCHS, FREE_LOST) is (tried == 0.5)
+    for too_early in (-1, LEVEL_EPOCHS - 1):
+        assert not is_given_up(history, too_early, LEVEL_EPOCHS, FREE_LOST)
+    assert not is_given_up(history, done, 0, FREE_LOST)
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.9])
+def test_graphs_that_need_more_edges_are_asked_for_larger_subgraphs(keep: float) -> None:
+    """A mask of every edge chooses nothing: the price is that of a larger share, never of a smaller one."""
+    settings = PRESETS["motif"].replace(warm_up=0.0, refinement=0.0, keep_anneal=0.0, keep=keep)
+    stage = make_stages({**settings, "epochs": 4 * LEVEL_EPOCHS}, CIGNN(3, 2, mask_by="pairs"))[-1]
+
+    def prices(*found: float) -> dict[str, float]:
+        history = accuracies(0.9, stage="warm-up") + accuracies(*found)
+        training: Any = SimpleNamespace(state=State(history=history), validation=range(1000))
+        return stage.numbers(len(found) * LEVEL_EPOCHS, training)
+
+    assert prices(0.9, 0.9, 0.9) == {"keep": pytest.approx(keep), "level": 1.0, "least": PRICE_FLOOR}
+    assert prices(0.5, 0.5, 0.9) == {"keep": max(keep, FREE_OTHERWISE), "level": 0.0, "least": 1.0}
+
+
+@pytest.mark.parametrize(("given_up", "kept"), [(True, 3), (False, 2)])
+def test_the_choice_of_the_epoch_begins_anew_with_larger_subgraphs(
+    given_up: bool, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was kept before has another mask, however well graphs were classified with it."""
+    scores = {"loss": 0.0, "price": 0.0, "cut_accuracy": 1.0}
+    accuracy = iter([1.0, 1.0, 0.5, 0.4])
+    evaluate = TrainingLoop._evaluate
+
+    def spy(loop: TrainingLoop) -> list[dict[str, float]]:
+        assert len(evaluate(loop)) == 1
+        return [{"accuracy": next(accuracy)} | scores]
+
+    monkeypatch.setattr(TrainingLoop, "_evaluate", spy)
+    monkeypatch.setattr(ci_gnn_stages, "is_given_up", lambda history, done, *more: given_up and done >= 2)
+    settings = EASY["settings"] | {"warm_up": 0.0, "refinement": 0.0, "keep_anneal": 0.0, "rate_decay": 0.0}
+    given = EASY | {"settings": settings}
+    model = CIGNNClassifier("motif", random_state=0, **given).fit(make_spurious_motifs(90, random_state=0))
+    assert model.best_epoch_ == kept
 
 
 @pytest.mark.parametrize(("rate_decay", "kept"), [(0.5, 16), (0.0, 10)])
@@ -285,17 +328,18 @@ def test_a_network_that_loses_its_way_at_the_end_is_kept_as_it_was_before(n_grap
     assert state.best_epoch == kept
 
 
-def test_without_level_no_term_but_the_floor_of_the_price_is_left() -> None:
+def test_without_level_no_term_but_the_least_of_the_price_is_left() -> None:
     torch.manual_seed(0)
     network = CIGNN(1, 2, encoder="gin", mask_by="pairs", pricing="relative", **TERMS).train()
     network.whole_share.fill_(0.05)
     batch = labelled(make_spurious_motifs(8, test_fraction=0, random_state=0))
-    full, none = (
-        network.classification_losses(batch, 0.3, noise=Noise([torch.Generator()]), level=level)
-        for level in (1.0, 0.0)
+    full, none, other = (
+        network.classification_losses(batch, 0.3, noise=Noise([torch.Generator()]), **prices)
+        for prices in ({}, {"level": 0.0}, {"level": 0.0, "least": 1.0})
     )
     assert none["rest"] == none["cut"] == none["consistency"] == 0
     assert 0 < none["edges"] <= full["edges"]
+    torch.testing.assert_close(none["edges"], PRICE_FLOOR * other["edges"])
     torch.testing.assert_close(none["classification"], full["classification"])
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from cignn.estimators.training import VALIDATION, Stage, Training
 from cignn.graphs import GraphBatch
 from cignn.information.power_trace import has_way_without_eigenvalues
-from cignn.nn.ci_gnn import CIGNN
+from cignn.nn.ci_gnn import CIGNN, PRICE_FLOOR
 from cignn.nn.noise import Noise
 from cignn.nn.subgraph import edge_price, expected_edges
 from cignn.nn.subgraph_network import CIGNNOutput
@@ -24,6 +24,8 @@ KEEP_STEP = 0.1
 FREE_LOST, GONE, LEVEL_EPOCHS = 0.01, 2.0, 3
 # share of the epochs at full price that try whether graphs can do with it, and the mean level that says so
 TRIAL, LEAST_LEVEL = 0.3, 0.5
+# the share of edges that is free where graphs cannot do with fewer: the mask still has to choose
+FREE_OTHERWISE = 0.65
 # where the learning rate falls, what is left of it in the last epoch, and the share of the epochs, the last
 # ones, of which one is kept if it can be: the mask has settled; an earlier one may keep all edges
 LAST_RATE, SETTLED = 0.05, 0.2
@@ -132,19 +134,33 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         mask.append(network.encoder.node_vectors)
 
     def losses(
-        batch: GraphBatch, noise: Noise, keep: Tensor | None = None, level: float | Tensor = 1.0
+        batch: GraphBatch, noise: Noise, keep: Tensor | None = None, **prices: Tensor
     ) -> dict[str, Tensor]:
-        return network.classification_losses(batch, keep, settings["reconstruction"] > 0, noise, level)
+        return network.classification_losses(batch, keep, settings["reconstruction"] > 0, noise, **prices)
+
+    trial = math.ceil(TRIAL * (epochs - falls))
+
+    def given_up(epoch: int, training: Training) -> bool:
+        relative = stochastic and settings["pricing"] == "relative"
+        return relative and is_given_up(training.state.history, epoch - falls, trial, free(training))
+
+    def free(training: Training) -> float:
+        return max(FREE_LOST, 1 / len(training.validation))
 
     def numbers(epoch: int, training: Training) -> dict[str, float]:
         if not stochastic:
             return {}
+        if given_up(epoch, training):
+            return {"keep": max(settings["keep"], FREE_OTHERWISE), "level": 0.0, "least": 1.0}
         found = {"keep": free_share(epoch, falls, settings["keep"], settings["keep_start"])}
         if settings["pricing"] == "relative":
-            trial = math.ceil(TRIAL * (epochs - falls))
-            free = max(FREE_LOST, 1 / len(training.validation))
-            found["level"] = price_level(training.state.history, epoch - falls, trial, free)
+            level = price_level(training.state.history, epoch - falls, free(training))
+            found |= {"level": level, "least": PRICE_FLOOR}
         return found
+
+    def anew(epoch: int, training: Training) -> bool:
+        """Masks of a lower price keep fewer edges, and of those before the accuracy is another's."""
+        return epoch == falls + trial and given_up(epoch, training)
 
     def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:
         return settings["sparsity_weight"] * edge_price(out.edge_logits, batch.edges, settings["keep"])
@@ -173,6 +189,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         | dict.fromkeys(VAE_TERMS, settings["reconstruction"]),
         numbers=numbers,
         choose_from=min(epochs - 1, falls),
+        anew=anew,
         settled_from=settled,
         choose_by=settings["choose_by"],
         patience=settings["patience"],
@@ -201,28 +218,37 @@ def _heirs(settings: dict[str, Any]) -> dict[str, str]:
     return {"encoder.layers.": f"{CLASSIFIER}layers."} if same and untrained and warm else {}
 
 
-def price_level(history: Sequence[Mapping[str, Any]], done: int, trial: int, free: float) -> float:
+def price_level(history: Sequence[Mapping[str, Any]], done: int, free: float) -> float:
     """Return how much the price counts, 1 to 0, as the accuracy on validation graphs falls from its best.
 
     history : rows of the epochs before; done : how many of them had a price in full, counted from the end of
-    its rise, less than 0 before; trial : so many decide whether there is a price after them; free : accuracy
-    that may be lost at the full price.
+    its rise, less than 0 before; free : accuracy that may be lost at the full price.
 
     Both accuracies are means over a few epochs, the best one of all since the classifier began to train.
     Subgraphs that lose what whole graphs told are too small: where every edge counts, as in many molecules,
-    they grow again. A price that was hardly ever asked in the trial is not asked again: it would hold the
-    accuracy at the loss it allows.
+    they grow again.
     """
-    if done < 0:
-        return 1.0
+    return 1.0 if done < 0 else _level(_accuracies(history), free)
+
+
+def is_given_up(history: Sequence[Mapping[str, Any]], done: int, trial: int, free: float) -> bool:
+    """Return whether the price was hardly ever asked in its trial, the first ``trial`` epochs at full price.
+
+    It is then not asked again: it would hold the accuracy at the loss it allows. Other arguments are those
+    of `price_level`.
+    """
+    if not done >= trial > 0:
+        return False
+    found = _accuracies(history)
+    first = len(found) - done
+    return bool(np.mean([_level(found[: first + epoch], free) for epoch in range(trial)]) < LEAST_LEVEL)
+
+
+def _accuracies(history: Sequence[Mapping[str, Any]]) -> list[float]:
+    """On validation graphs, of the epochs since the classifier began to train."""
     rows = [row for row in history if row["stage"] != GENERATIVE]
     name = f"{VALIDATION}accuracy" if rows and f"{VALIDATION}accuracy" in rows[0] else f"{VALIDATION}r2"
-    found = [row[name] for row in rows]
-    if done >= trial > 0:
-        first = len(found) - done
-        if np.mean([_level(found[: first + epoch], free) for epoch in range(trial)]) < LEAST_LEVEL:
-            return 0.0
-    return _level(found, free)
+    return [row[name] for row in rows]
 
 
 def _level(scores: Sequence[float], free: float) -> float:

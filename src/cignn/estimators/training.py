@@ -57,6 +57,9 @@ class Stage:
         stage; it may depend on the history of the training.
     choose_from : int or None, default=None
         First epoch of the stage whose weights may be kept; None if none may.
+    anew : callable
+        ``anew(epoch, training)`` is whether the choice of the epoch begins anew with this one, counted
+        within the stage: none before it is kept, because something else is asked of the network now.
     settled_from : int, default=0
         First epoch of the stage in which what is trained has settled: an earlier one is kept only where it
         is clearly better or training ends before.
@@ -100,6 +103,7 @@ class Stage:
     weights: dict[str, float]
     numbers: Callable[[int, Training], dict[str, float]] = lambda epoch, training: {}
     choose_from: int | None = None
+    anew: Callable[[int, Training], bool] = lambda epoch, training: False
     settled_from: int = 0
     choose_by: str = "accuracy"
     patience: int | None = None

@@ -438,6 +438,8 @@ class TrainingLoop:
             failed[row] = one.error is not None
             if failed[row]:
                 continue
+            if stage.anew(epoch, one):
+                one.state.best_score = ()  # its weights stay until there are others
             record(one.state, stage, losses[row], scores[row], seconds)
             weights = partial(self.stack.state_of, row, average=True)
             keep_better(one.state, stage, epoch, scores[row], weights, len(one.validation))

@@ -176,6 +176,7 @@ class CIGNN(SubgraphNetwork):
         generative: bool = False,
         noise: Noise | None = None,
         level: float | Tensor = 1.0,
+        least: float | Tensor = PRICE_FLOOR,
     ) -> Losses:
         """Return the terms of L2, equation (16) of the paper, and those of the subgraph beside them.
 
@@ -197,6 +198,8 @@ class CIGNN(SubgraphNetwork):
             Source of random numbers; None is torch's own.
         level : float or Tensor of shape (), default=1.0
             How much price, "rest", "cut" and "consistency" count besides.
+        least : float or Tensor of shape (), default=0.05
+            The part of a relative price that counts whatever is explained, 0 to 1.
 
         Returns
         -------
@@ -210,7 +213,8 @@ class CIGNN(SubgraphNetwork):
         if out.rest_logits is not None:
             losses["rest"] = explained * self.rest_loss(out.rest_logits)
         if keep is not None:
-            losses |= self._price_losses(out.mask.values, out.mask.present, keep, explained)
+            due = least + (1 - least) * explained
+            losses |= self._price_losses(out.mask.values, out.mask.present, keep, due)
         if self.cut:
             cut = self._cut_losses(batch, out.mask.edge_logits, noise)
             losses |= {name: explained * value for name, value in cut.items()}
@@ -318,18 +322,19 @@ class CIGNN(SubgraphNetwork):
         return ((share - EXPLAINED_FROM) / (EXPLAINED_FULL - EXPLAINED_FROM)).clamp(0, 1)
 
     def _price_losses(
-        self, values: Tensor, present: Tensor, keep: float | Tensor, explained: Tensor
+        self, values: Tensor, present: Tensor, keep: float | Tensor, due: float | Tensor
     ) -> Losses:
         """The price of edges and what holds their logits back.
 
-        values : logits of all graphs, or one mask; present : where there are edges, of all graphs.
+        values : logits of all graphs, or one mask; present : where there are edges, of all graphs; due : how
+        much a relative price counts.
         """
         if len(values) < len(present):  # one mask for all: it counts by how many have an edge
             present = present.sum(0, keepdim=True)
         present, values = present.flatten(), values.flatten()
         losses = {"edges": EdgeMeans.of(values, present).information(keep)}
         if self.pricing == "relative":
-            losses["edges"] = (PRICE_FLOOR + (1 - PRICE_FLOOR) * explained) * losses["edges"]
+            losses["edges"] = due * losses["edges"]
         if self.limit:
             beyond = torch.relu(values.abs() - LOGIT_LIMIT).square()
             losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
