@@ -233,9 +233,9 @@ class TrainingLoop:
             plans.append(one.training.batches(one.batch_size, rng))
             seeds.append(int(rng.integers(2**63 - 1)))
         pairs = list(zip(self.members, self.stages, strict=True))
-        for name in self.numbers:
-            now = [stage.numbers(epoch, one)[name] for one, stage in pairs]
-            self.numbers[name].copy_(torch.tensor(now, dtype=self.dtype))
+        numbers = [stage.numbers(epoch, one) for one, stage in pairs]
+        for name, values in self.numbers.items():
+            values.copy_(torch.tensor([given[name] for given in numbers], dtype=self.dtype))
         rates = [one.learning_rate * stage.rate(epoch) for one, stage in pairs]
         self.rates["learning_rate"].copy_(torch.tensor(rates, dtype=self.dtype))
         for total in self.sums.values():
