@@ -12,9 +12,12 @@ import torch
 
 from cignn import CIGNNClassifier
 from cignn.datasets import make_ba2motifs, make_spurious_motifs
+from cignn.estimators import PRESETS
 from cignn.estimators.checkpoint import State
+from cignn.estimators.ci_gnn_stages import make_stages
 from cignn.estimators.network_stack import NetworkStack
 from cignn.estimators.training import Stage, expect_better, keep_better
+from cignn.estimators.training_loop import TrainingLoop
 from cignn.nn import CIGNN, Ensemble, Noise
 from cignn.nn.model import mean_weights
 
@@ -89,20 +92,49 @@ def test_only_the_classifier_is_trained_and_nothing_is_drawn() -> None:
     assert all(p.grad is not None for p in network.classifier.parameters())
 
 
+@pytest.mark.parametrize("settled_from", [0, 1])
 @pytest.mark.parametrize(
-    ("n_graphs", "refined", "kept"), [(1000, 0.89, 1), (1000, 0.8, 0), (17, 0.8, 1), (17, 0.6, 0)]
+    ("n_graphs", "refined", "kept"), [(1000, 0.89, 2), (1000, 0.85, 1), (17, 0.8, 2), (17, 0.6, 1)]
 )
-def test_it_is_kept_unless_what_was_kept_is_clearly_better(n_graphs: int, refined: float, kept: int) -> None:
-    """Of few validation graphs some more are no clear difference."""
+def test_it_is_kept_unless_what_was_kept_is_clearly_better(
+    n_graphs: int, refined: float, kept: int, settled_from: int
+) -> None:
+    """Of few validation graphs some more are no clear difference, also to an epoch of an unsettled mask."""
+    before = Stage("before", 1, [], lambda batch, noise: {}, {}, choose_from=0, settled_from=settled_from)
     stage = Stage("refinement", 1, [], lambda batch, noise: {}, {}, choose_from=0)
-    one: Any = SimpleNamespace(state=State(), validation=range(n_graphs))
-    for epoch, accuracy in enumerate((0.9, refined)):
-        one.state.epoch = epoch
+    one: Any = SimpleNamespace(
+        state=State(), validation=range(n_graphs), stages=[before, stage], stage_at=lambda epoch: (epoch, 0)
+    )
+    for number, accuracy in enumerate((0.9, refined)):
+        one.state.epoch = number + 1
         scores = {"accuracy": accuracy, "loss": 0.0, "price": 0.0, "cut_accuracy": 0.5}
-        keep_better(one.state, stage, epoch, scores, dict, n_graphs)
-        if epoch == 0:
+        keep_better(one.state, one.stages[number], 0, scores, dict, n_graphs)
+        if number == 0:
             expect_better(one)
     assert one.state.best_epoch == kept
+
+
+@pytest.mark.parametrize(("refined", "kept"), [(0.9, 6), (0.2, 4)])
+def test_training_prefers_its_last_epochs(refined: float, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine validation graphs: a half of them is a clear difference, a tenth is none."""
+    evaluate = TrainingLoop._evaluate
+    accuracy = iter([1.0, 1.0, 1.0, 1.0, 0.99, refined])
+
+    def spy(loop: TrainingLoop) -> list[dict[str, float]]:
+        assert len(evaluate(loop)) == 1
+        return [{"accuracy": next(accuracy), "loss": 0.0, "price": 0.0, "cut_accuracy": 1.0}]
+
+    monkeypatch.setattr(TrainingLoop, "_evaluate", spy)
+    assert fitted(6, 1 / 3).best_epoch_ == kept
+
+
+def test_every_second_graph_is_cut_and_nothing_else_is_asked() -> None:
+    settings = {**PRESETS["motif"], "epochs": 20}
+    before, stage = make_stages(settings, CIGNN(3, 2, mask_by="pairs", cut=True))[-2:]
+    assert stage.weights == {"classification": 1.0, "cut": 4 * before.weights["cut"]}
+    assert stage.patience is None and stage.settled_from == 1 and stage.epochs == 3
+    by_loss = make_stages({**settings, "choose_by": "loss"}, CIGNN(3, 2, mask_by="pairs", cut=True))[-1]
+    assert by_loss.settled_from == 0, "no loss is clearly better"
 
 
 def test_a_training_without_room_for_it_has_none() -> None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from cignn import GraphSet
-from cignn.estimators import NeuralGraphClassifier, make_estimator, stacks
+from cignn.estimators import NeuralGraphClassifier, ci_gnn_stages, make_estimator, stacks
 from cignn.estimators.captured import Captured, Read
 from cignn.estimators.feeds import Data, Feed, _pool_bytes, even
 from cignn.estimators.network_stack import NetworkStack
@@ -41,7 +41,7 @@ CI_GNN = TINY | {
 }
 GNN = {"hidden": (8, 8), "head_hidden": (8,), "epochs": STEPS}
 PAPER = CI_GNN | {"preset": "paper", "generative_epochs": 8}
-MOTIF = CI_GNN | {"preset": "motif", "warm_up": 0.6, "rest_weight": 1.0, "cut_weight": 1.0}
+MOTIF = CI_GNN | {"preset": "motif", "warm_up": 0.6, "rest_weight": 1.0, "cut_weight": 1.0, "refinement": 0.3}
 METHODS: dict[str, dict[str, Any]] = {
     "ci-gnn": CI_GNN,
     "paper": PAPER,
@@ -145,6 +145,29 @@ def test_networks_of_a_stack_are_those_trained_alone(method: str, kind: str) -> 
             assert all(any(row.get(name) for row in history) for name in ("rest", "cut", "consistency"))
 
 
+def test_a_network_gives_up_small_subgraphs_whatever_others_of_its_stack_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[float, float]] = []
+
+    def given_up(history: Any, done: int, trial: int, free: float) -> bool:
+        asked.append((done, free))
+        return done >= trial > 0 and free > 0.1  # those of few validation graphs
+
+    monkeypatch.setattr(ci_gnn_stages, "is_given_up", given_up)
+
+    def makers() -> list[Training]:
+        return [
+            plan(make("motif", batch_size=16, random_state=seed), draw("several sizes", g, seed), held_out)
+            for seed, (g, held_out) in enumerate([(40, 8), (44, 12), (48, 8)])
+        ]
+
+    for number, one in enumerate(trained(makers())):
+        (alone,) = trained([makers()[number]])
+        assert_same(one, alone)
+    assert {free > 0.1 for _, free in asked} == {True, False} and max(done for done, _ in asked) > 0
+
+
 # ---------------------------------------------------------------- company
 
 
@@ -208,7 +231,7 @@ def test_a_stack_that_was_killed_goes_on_to_the_same_numbers(tmp_path: Path, sto
     """Also when one of its networks is some epochs behind the others, in another stage."""
     (tmp_path / "whole").mkdir()
     whole = trained(in_folder(tmp_path / "whole", method))
-    for done in (5, 5):  # in the tenth epoch the paper's second stage, and that of motifs, have begun
+    for done in (5, 5):  # in the tenth epoch the paper's second stage and the refinement have begun
         stop(done)
         with pytest.raises(SystemExit):
             train(in_folder(tmp_path, method))

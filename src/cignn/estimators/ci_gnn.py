@@ -188,7 +188,8 @@ class CIGNNEstimator(NeuralGraphEstimator):
             settings["epochs"] = _auto_epochs(len(graphs), settings["batch_size"])
         _check_numbers(settings)
         if auto:
-            settings["epochs"] = round(settings["epochs"] / (1 - settings["refinement"]))
+            first = settings["generative_epochs"]  # the refinement is a share of the others
+            settings["epochs"] = first + round((settings["epochs"] - first) / (1 - settings["refinement"]))
         return settings
 
     def _build(self, settings: dict[str, Any], n_features: int, n_classes: int) -> CIGNN:
@@ -240,7 +241,8 @@ class CIGNNClassifier(CIGNNEstimator, ExplainingClassifier):
         and, for "motif", enough for about 4000 gradient steps, from 40 to 300; fewer for more than 9000
         graphs, but at least 20; and those of the refinement besides.
     n_estimators : int or "auto", default="auto"
-        Number of networks in the ensemble. Their probabilities and edge weights are averaged. "auto" is 5 for
+        Number of networks in the ensemble. Their probabilities and the log-odds of
+        their edge weights are averaged. "auto" is 5 for
         "connectome", 5 for "motif" and 1 for "paper". Each has its own validation graphs unless ``fit`` gets
         an ``eval_set``.
     class_weight : dict, "balanced" or None, default=None
@@ -352,7 +354,7 @@ def _check_numbers(settings: dict[str, Any]) -> None:
     within(settings, "keep_start", 0, 1)
     within(settings, "keep_anneal", 0, 1, include_low=True, include_high=True)
     within(settings, "warm_up", 0, 1, include_low=True)
-    within(settings, "refinement", 0, 1, include_low=True)
+    within(settings, "refinement", 0, 0.9, include_low=True, include_high=True)
     within(settings, "rate_decay", 0, 1, include_low=True, include_high=True)
     within(settings, "bound", 0, math.inf, optional=True)
     within(settings, "encoder_density", 0, 1, include_high=True, optional=True)

@@ -19,8 +19,9 @@ from cignn.estimators.training import Stage
 from cignn.graphs import GraphSet
 from cignn.nn.score_ci_gnn import ScoreCIGNN
 
-# what differs from the presets: R² has no ties that the price could break, and pooled sums tell classes
-OF_SCORES = {"choose_by": "loss", "n_pooled": 0}
+# what differs from the presets: R² has no ties that the price could break, pooled sums tell classes, and by
+# how much a loss is clearly better, as the refinement asks, is not known
+OF_SCORES = {"choose_by": "loss", "n_pooled": 0, "refinement": 0.0}
 MORE_EPOCHS = {"connectome": 5 / 2}  # than for classes: the error of a score falls for longer
 
 
@@ -36,8 +37,9 @@ class CIGNNRegressor(CIGNNEstimator, NeuralGraphRegressor):
     Parameters
     ----------
     preset : {"auto", "motif", "connectome", "paper"}, default="auto"
-        Named set of values for all settings, see `CIGNNClassifier`. Two settings differ from theirs: the
-        epoch is chosen by the loss (``choose_by``), and there are no pooled sums (``n_pooled``).
+        Named set of values for all settings, see `CIGNNClassifier`. Three settings differ from theirs: the
+        epoch is chosen by the loss (``choose_by``), there are no pooled sums (``n_pooled``) and there is no
+        `refinement`.
     settings : CIGNNSettings, mapping or None, default=None
         Settings that replace those of the preset, such as ``{"dropout": 0.3}``; see `CIGNNSettings`. In a
         grid search they are named ``settings__dropout``. "accuracy" of ``choose_by`` is R² here.
@@ -45,7 +47,8 @@ class CIGNNRegressor(CIGNNEstimator, NeuralGraphRegressor):
         Number of training epochs, over all stages. "auto" is 150 for "connectome", where training ends
         earlier if it does not improve, and as for `CIGNNClassifier` otherwise.
     n_estimators : int or "auto", default="auto"
-        Number of networks in the ensemble. Their predictions and edge weights are averaged. "auto" is 5 for
+        Number of networks in the ensemble. Their predictions and the log-odds of their
+        edge weights are averaged. "auto" is 5 for
         "connectome", 5 for "motif" and 1 for "paper". Each has its own validation graphs unless ``fit`` gets
         an ``eval_set``.
     target : str, default="score"

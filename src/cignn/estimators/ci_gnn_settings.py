@@ -73,7 +73,8 @@ class CIGNNSettings(Mapping[str, Any]):
     temperature : float, default=0.3 (connectome: 1.0, paper: 1.0)
         Temperature of the random draws of the stochastic mask.
     keep : float, default=0.3 (connectome: 0.2, paper: 0.5)
-        Share r of edges that the subgraph may keep without a price.
+        Share r of edges that the subgraph may keep without a price; with `pricing` "relative" 0.65 if so few
+        cost accuracy.
     keep_anneal : float, default=0.5 (connectome: 0.0, paper: 0.6)
         Share of the classification stage during which r falls from `keep_start` to `keep`.
     keep_start : float, default=0.8 (connectome: 0.9, paper: 0.9)
@@ -82,7 +83,8 @@ class CIGNNSettings(Mapping[str, Any]):
         Weight of the price in the loss; not used by a soft mask.
     pricing : {"relative", "fixed"}, default="relative" (connectome: "fixed", paper: "fixed")
         "relative" raises the price as subgraphs predict as well as whole graphs did in the warm-up, and
-        lowers it again where the accuracy on validation graphs falls.
+        lowers it again where the accuracy on validation graphs falls. Where it hardly counts in the first
+        three tenths of the epochs after r has fallen, r is 0.65 from then on, at the full price.
     logit_weight : float, default=0.02 (connectome: 0.0, paper: 0.0)
         Weight of the loss term that holds the logits of edges between -3 and 3.
     rest_weight : float, default=1.0 (connectome: 0.0, paper: 0.0)
@@ -94,7 +96,8 @@ class CIGNNSettings(Mapping[str, Any]):
         Share of the epochs, at first, in which the base classifier alone is trained, on whole graphs.
     refinement : float, default=0.15 (connectome: 0.0, paper: 0.0)
         Share of the epochs, at last, in which the base classifier alone is trained, from where the warm-up
-        ended, on the subgraphs of the epoch kept. It is kept in turn unless what was kept is clearly better.
+        ended, on the subgraphs of the epoch kept; at most 0.9. It is kept in turn unless what was kept is
+        clearly better or, with `choose_by` "loss", better at all.
     node_weights : bool, default=True (connectome: False, paper: False)
         Whether nodes count by the largest weight of their edges: nothing outside the subgraph is read.
     constant : bool, default=True (connectome: False, paper: False)
@@ -135,9 +138,9 @@ class CIGNNSettings(Mapping[str, Any]):
     learning_rate : float, default=0.003 (connectome: 0.0003, paper: 0.001)
         Learning rate of Adam.
     rate_decay : float, default=0.5 (connectome: 0.0, paper: 0.0)
-        Share of warm-up and classification stage, at their ends, in which the learning rate falls to 1/20.
-        Where it falls, the epoch is one of the last fifth of the latter, unless an earlier one is clearly
-        better.
+        Share of warm-up, classification stage and refinement, at their ends, in which the learning rate falls
+        to 1/20. Where it falls, the epoch is one of the last fifth of the classification stage or the last
+        half of the refinement, unless an earlier one is clearly better.
     mask_lr_factor : float, default=1.0 (connectome: 30.0)
         Factor by which the learning rate of the mask and of the node vectors is larger.
     weight_decay : float, default=0.0 (paper: 0.0005)
@@ -151,7 +154,8 @@ class CIGNNSettings(Mapping[str, Any]):
         How the best epoch is chosen on validation graphs. "accuracy": by accuracy, ties by "loss"; "loss": by
         cross-entropy plus price.
     patience : int or None, default=None (connectome: 8)
-        Number of epochs without improvement after which training stops; None never stops early.
+        Number of epochs without improvement after which training stops; None never stops early. A training
+        that stops early has no refinement.
 
     See Also
     --------

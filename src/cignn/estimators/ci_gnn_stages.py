@@ -111,9 +111,8 @@ def _refinement_stage(settings: dict[str, Any], network: CIGNN, before: Stage) -
         network.refinement_losses,
         {"classification": 1.0, "cut": REFINED_CUT * settings["cut_weight"]},
         choose_from=0,
-        settled_from=epochs // 2 if settings["rate_decay"] else 0,
+        settled_from=epochs // 2 if settings["rate_decay"] and settings["choose_by"] == "accuracy" else 0,
         choose_by=settings["choose_by"],
-        patience=settings["patience"],
         price=before.price,
         cut=before.cut,
         rate=lambda epoch: _rate(epoch, epochs, settings["rate_decay"]),
@@ -159,7 +158,7 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
         return found
 
     def anew(epoch: int, training: Training) -> bool:
-        """Masks of a lower price keep fewer edges, and of those before the accuracy is another's."""
+        """An epoch of small subgraphs is not kept for its small price once larger ones are asked for."""
         return epoch == falls + trial and given_up(epoch, training)
 
     def price(out: CIGNNOutput, batch: GraphBatch) -> Tensor:

@@ -275,8 +275,14 @@ def clear_difference(n_graphs: int) -> float:
 
 
 def expect_better(one: Training) -> None:
-    """Count the epoch kept as less, by as much as makes a clear difference: those that follow are meant."""
-    if one.state.best_score:
+    """Count the epoch kept as less, by as much as makes a clear difference: those that follow are meant.
+
+    One from before its stage had settled counts as so much less already.
+    """
+    if not one.state.best_score:
+        return
+    number, epoch = one.stage_at(one.state.best_epoch - 1)
+    if epoch >= one.stages[number].settled_from:
         merit, *rest = one.state.best_score
         one.state.best_score = (merit - clear_difference(len(one.validation)), *rest)
 
