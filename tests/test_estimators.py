@@ -458,10 +458,13 @@ def test_an_eval_set_takes_the_place_of_the_split(graphs: GraphSet, read: dict[s
     pd.testing.assert_frame_equal(without_time(model.history_), without_time(other.history_))
 
 
-def test_validation_labels_choose_the_epoch_and_touch_nothing_else(graphs: GraphSet) -> None:
+def test_at_a_fixed_price_validation_labels_choose_the_epoch_and_touch_nothing_else(
+    graphs: GraphSet,
+) -> None:
     train, held_out = graphs[:40], graphs[40:]
-    honest = tiny(epochs=6, cut_weight=0.5).fit(train, eval_set=held_out)
-    garbage = tiny(epochs=6, cut_weight=0.5).fit(train, eval_set=(held_out, 1 - held_out.y))
+    settings = {"epochs": 6, "cut_weight": 0.5, "pricing": "fixed"}
+    honest = tiny(**settings).fit(train, eval_set=held_out)
+    garbage = tiny(**settings).fit(train, eval_set=(held_out, 1 - held_out.y))
     by_label = ("validation_accuracy", "validation_cut_accuracy", "validation_loss")
     others = [c for c in honest.history_ if c not in (*by_label, "seconds")]
     pd.testing.assert_frame_equal(honest.history_[others], garbage.history_[others])
