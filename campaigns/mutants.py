@@ -345,10 +345,26 @@ MUTANTS = [
     Mutant(
         "averaged weights read with the statistics of all steps",
         "estimators/training_loop.py",
-        "                self.stack.keep_changed(NodeNorm.RUNNING, averaged)\n",
+        "        self.stack.keep_changed(NodeNorm.RUNNING, share)\n",
         "",
         "estimators",
         "averaged_weights",
+    ),
+    Mutant(
+        "averaged weights read with the statistics of the last batch",
+        "estimators/training_loop.py",
+        "averaged / (number + 1)",
+        "averaged",
+        "stacks",
+        "renewed",
+    ),
+    Mutant(
+        "steps of all kinds share what was captured",
+        "estimators/captured.py",
+        "key = (step, batch.place.shape",
+        "key = (batch.place.shape",
+        "stacks",
+        "kinds",
     ),
     Mutant(
         "batch statistics depend on the longest training of the stack",
@@ -486,7 +502,7 @@ MUTANTS = [
     Mutant(
         "statistics of networks that wait move",
         "estimators/network_stack.py",
-        "old.copy_(torch.where(active.view(-1, *[1] * (new.dim() - 1)) > 0, new, old))",
+        "old.copy_(torch.where(_by_network(active, new) > 0, new, old))",
         "old.copy_(new)",
         "stacks",
     ),

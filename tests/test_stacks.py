@@ -19,13 +19,14 @@ from torch import Tensor
 from cignn import GraphSet
 from cignn.estimators import NeuralGraphClassifier, ci_gnn_stages, make_estimator, stacks
 from cignn.estimators.captured import Captured, Read
-from cignn.estimators.feeds import Data, Feed, _pool_bytes, even
+from cignn.estimators.feeds import BATCH_CELLS, Data, Feed, _pool_bytes, even, rounded_up
 from cignn.estimators.network_stack import NetworkStack
 from cignn.estimators.stacks import PADDED_NETWORKS, Fit, at_once, fit_together
 from cignn.estimators.training import Training
 from cignn.estimators.training_loop import VALIDATION_CELLS, TrainingLoop, train, validation_cells
 from cignn.graphs import GraphBatch
 from cignn.nn import CIGNN, Noise
+from cignn.nn.layers import NodeNorm
 from conftest import Stop
 from examples import TINY, random_matrix
 
@@ -495,6 +496,14 @@ def test_batches_of_huge_graphs_are_shorter() -> None:
     assert max(map(len, batches)) <= 32 and min(len(batch) for batch in batches if (batch < 3).any()) < 32
 
 
+def test_a_gpu_pads_large_graphs_where_a_cpu_reads_fewer_at_once() -> None:
+    graphs: Any = SimpleNamespace(n_nodes=np.array([600] * 3 + [10] * 61))
+    here, there = (Data(graphs, np.arange(64), np.zeros(64, int), most) for most in BATCH_CELLS.values())
+    assert here.length(32) is None and there.length(32) == 32
+    assert len({len(batch) for batch in here.batches(32, np.random.default_rng(0))}) > 1
+    assert {len(batch) for batch in there.batches(32, np.random.default_rng(0))} == {32}
+
+
 def test_every_network_has_batches_and_noise_in_every_epoch_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -661,6 +670,70 @@ def test_only_so_many_steps_are_captured(monkeypatch: pytest.MonkeyPatch) -> Non
     for width in (8, 8, 16, 16, 24, 24, 24, 8, 16):
         captured.run(step, Read([], rows, rows, width), torch.ones(1))
     assert taken == [8, 16, 24, 24, 24] and replayed == [8, 16, 8, 16]
+
+
+def test_steps_of_two_kinds_are_captured_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def learn(batch: Read, active: Tensor) -> None:
+        done.append("learn")
+
+    def score(batch: Read, active: Tensor) -> None:
+        done.append("score")
+
+    def capture(self: Captured, step: Any, batch: Read, active: Tensor) -> Any:
+        return SimpleNamespace(replay=lambda: done.append(f"{step.__name__} again")), batch, active
+
+    monkeypatch.setattr(Captured, "_capture", capture)
+    captured, rows = Captured([]), torch.zeros(1, 4, dtype=torch.long)
+    for step in (learn, score, learn, score, learn):
+        captured.run(step, Read([], rows, rows, 8), torch.ones(1))
+    assert done == ["learn", "score", "learn again", "score again", "learn again"]
+
+
+@pytest.mark.parametrize("method", ["ci-gnn", "motif", "gin", "gcn", "sib", "dir"])
+def test_passes_without_learning_can_be_captured_too(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Whatever reads graphs in an epoch goes through `take`: learning, statistics, validation."""
+    seen: list[str] = []
+    take = TrainingLoop.take
+
+    def spy(loop: TrainingLoop, step: Any, batch: Read, active: Tensor) -> None:
+        seen.append(step.__name__)
+        take(loop, step, batch, active)
+
+    monkeypatch.setattr(TrainingLoop, "take", spy)
+    model = make(method).fit(draw("several sizes", 40, 0))
+    norms = [module for module in model.network_.modules() if isinstance(module, NodeNorm)]
+    assert set(seen) == {"_step", "_score"} | ({"_renewal"} if norms else set())
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_renewed_statistics_are_means_over_batches(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    found: list[dict[str, Tensor]] = []
+    keep = NetworkStack.keep_changed
+
+    def spy(stack: NetworkStack, endings: tuple[str, ...], share: Tensor) -> None:
+        if share.max() == 1:
+            found.clear()
+        found.append({name: value.clone() for name, value in stack.changed.items() if name.endswith(endings)})
+        keep(stack, endings, share)
+        for name, value in stack.tensors(average=True).items():
+            if name.endswith(endings):
+                mean = torch.stack([batch[name] for batch in found]).mean(0)
+                torch.testing.assert_close(value, mean, rtol=1e-4, atol=1e-5)
+
+    monkeypatch.setattr(NetworkStack, "keep_changed", spy)
+    fit_together([Fit(make("gin", random_state=i, epochs=3), draw("one size", 90, i)) for i in range(number)])
+    assert len(found) > 1 and len({value.shape[0] for value in found[0].values()} | {number}) == 1
+
+
+@pytest.mark.parametrize("largest", [9, 25, 111, 620, 5000])
+def test_graphs_are_padded_to_a_few_widths_on_a_gpu(largest: int) -> None:
+    sizes = np.arange(1, largest + 1)
+    widths = np.array([rounded_up(int(size)) for size in sizes])
+    assert (widths >= sizes).all() and (np.diff(widths) >= 0).all()
+    assert (widths <= np.maximum(sizes + 7, 1.25 * sizes)).all()
+    assert len(np.unique(widths)) <= max(-(-largest // 8), 8 + 4 * np.log2(largest / 32))
 
 
 def test_a_gpu_is_asked_how_much_memory_it_has(monkeypatch: pytest.MonkeyPatch) -> None:

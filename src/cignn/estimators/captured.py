@@ -33,12 +33,12 @@ class Read:
         )
 
 
-MOST_GRAPHS = 32  # captured: each takes memory, and a shape that comes late rarely comes often
+MOST_GRAPHS = 64  # captured: each takes memory, and a shape that comes late rarely comes often
 Step = Callable[[Read, Tensor], None]
 
 
 class Captured:
-    """Runs steps; from the second of a shape on, replays what was captured of them.
+    """Runs steps; from the second of a kind and shape on, replays what was captured of them.
 
     generators : those that steps draw from. A step may change only tensors that stay where they are.
     """
@@ -50,9 +50,9 @@ class Captured:
         self.pool: Any = None
 
     def run(self, step: Step, batch: Read, active: Tensor) -> None:
-        """Take a step on a batch of resident graphs."""
+        """Take a step on a batch of resident graphs; the same method is the same kind of step."""
         assert isinstance(batch.place, Tensor)
-        key = (batch.place.shape, batch.width)
+        key = (step, batch.place.shape, batch.width)
         full = key not in self.graphs and len(self.graphs) >= MOST_GRAPHS
         if full or key not in self.seen:  # the first is done as it is: libraries set themselves up in it
             self.seen.add(key)

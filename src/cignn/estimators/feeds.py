@@ -21,19 +21,24 @@ CHUNK_CELLS = 2**22  # node pairs of the graphs that are prepared at once
 RESIDENT = {"cpu": 2**30, "cuda": 2**35}  # bytes of padded graphs that may stay on a device,
 RESIDENT_SHARE = 0.25  # and on a GPU this share of its free memory at the most
 SQUARE = ("adj", "strongest")  # tensors (g, n, n)
-ROUND_UP = 8  # nodes: a few widths instead of many, where a width costs something
+# node pairs of a batch: with more on a GPU, where many shapes of batches cost more than padding
+BATCH_CELLS = {"cpu": MAX_CELLS, "cuda": 2**24}
+# a few widths instead of many, where a width costs something: nodes, and steps from one doubling to the next
+ROUND_UP, STEPS_OF_DOUBLING = 8, 4
 
 
 @dataclass
 class Data:
     """Graphs with their class numbers: the rows of ``graphs`` that a network reads.
 
-    graphs : may hold more; rows : (g,) which of them; y : (g,) their class numbers.
+    graphs : may hold more; rows : (g,) which of them; y : (g,) their class numbers; most_cells : node pairs
+    of a batch, see `BATCH_CELLS`.
     """
 
     graphs: GraphSet
     rows: np.ndarray
     y: np.ndarray
+    most_cells: int = MAX_CELLS
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -52,21 +57,21 @@ class Data:
         sizes = self.sizes
         order = np.argsort(SIZE_BLUR * rng.normal(size=len(self)) - np.log(sizes))
         length = min(batch_size, len(self))
-        if even(sizes, batch_size):
+        if even(sizes, batch_size, self.most_cells):
             starts = np.linspace(0, len(self) - length, -(-len(self) // length)).round().astype(int)
             batches = [order[start : start + length] for start in starts]
         else:
-            batches = cut(order, sizes, batch_size)
+            batches = cut(order, sizes, batch_size, self.most_cells)
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def length(self, batch_size: int) -> int | None:
         """Number of graphs in every batch; None where lengths differ."""
-        return min(batch_size, len(self)) if even(self.sizes, batch_size) else None
+        return min(batch_size, len(self)) if even(self.sizes, batch_size, self.most_cells) else None
 
 
-def even(sizes: np.ndarray, batch_size: int) -> bool:
+def even(sizes: np.ndarray, batch_size: int, most_cells: int = MAX_CELLS) -> bool:
     """Whether all batches have the same length."""
-    return bool(sizes.min() == sizes.max() or batch_size * int(sizes.max()) ** 2 <= MAX_CELLS)
+    return bool(sizes.min() == sizes.max() or batch_size * int(sizes.max()) ** 2 <= most_cells)
 
 
 class Feed:
@@ -124,8 +129,7 @@ class Feed:
         if not self.padded:
             return self.widest
         most = max(int(one.sizes[at].max()) for one, at in zip(data, positions, strict=True))
-        step = ROUND_UP if self.device.type == "cuda" else 1
-        return min(-(-most // step) * step, self.widest)
+        return min(rounded_up(most) if self.device.type == "cuda" else most, self.widest)
 
     def gather(self, data: Sequence[Data], rows: Tensor, width: int) -> dict[str, Tensor]:
         """Return the batches (networks, b, ...) of resident graphs; rows : (networks, b) of their sets."""
@@ -147,6 +151,12 @@ class Feed:
         tensors = batch.tensors()
         typed = {k: v.to(self.dtype) if v.is_floating_point() else v for k, v in tensors.items()}
         return GraphBatch.of(typed, batch.padded)
+
+
+def rounded_up(nodes: int) -> int:
+    """Return the next larger of a few numbers of nodes: multiples of 8, from 64 on of 16, and so on."""
+    step = max(ROUND_UP, 2 ** (nodes.bit_length() - 1) // STEPS_OF_DOUBLING)
+    return -(-nodes // step) * step
 
 
 def _pool_bytes(graphs: GraphSet) -> int:

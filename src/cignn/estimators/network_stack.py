@@ -118,14 +118,14 @@ class NetworkStack:
             return tree_map_only(Tensor, lambda value: value[None], one(*own))
         return vmap(one)(tensors, *stacked)
 
-    def keep_changed(self, endings: tuple[str, ...], active: Tensor) -> None:
-        """Keep what the last `apply` to the averages changed, of the tensors whose names end so.
+    def keep_changed(self, endings: tuple[str, ...], share: Tensor) -> None:
+        """Move to what the last `apply` to the averages changed, of the tensors whose names end so.
 
-        active : (networks,), 1 or 0 for those that stay as they are.
+        share : (networks,), how far, 1 for all the way, 0 for those that stay as they are.
         """
         for name, old in self.columns[1].views(self.averages[1]).items():
             if name.endswith(endings):
-                _replace(old, self.changed[name], active)
+                _replace(old, old.lerp(self.changed[name], _by_network(share, old)), share)
 
     def step(
         self,
@@ -175,7 +175,12 @@ class NetworkStack:
 
 def _replace(old: Tensor, new: Tensor, active: Tensor) -> None:
     """Put the new values in place of the old ones, (networks, ...), of the active networks."""
-    old.copy_(torch.where(active.view(-1, *[1] * (new.dim() - 1)) > 0, new, old))
+    old.copy_(torch.where(_by_network(active, new) > 0, new, old))
+
+
+def _by_network(values: Tensor, like: Tensor) -> Tensor:
+    """View values (networks,) in as many axes as (networks, ...) has."""
+    return values.view(-1, *[1] * (like.dim() - 1))
 
 
 class _Call(nn.Module):

@@ -6,7 +6,7 @@ import json
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,7 +18,7 @@ from torch import nn
 from cignn._arrays import digest
 from cignn._random import as_random_state, torch_seed
 from cignn.estimators.checkpoint import Checkpoint, checkpoint_path, member_path, saved_seed
-from cignn.estimators.feeds import Data
+from cignn.estimators.feeds import BATCH_CELLS, Data
 from cignn.estimators.graph_estimator import (
     EvalSet,
     GraphEstimator,
@@ -178,7 +178,7 @@ class NeuralGraphEstimator(GraphEstimator):
         path = checkpoint_path(self.checkpoint)
         members = _members(settings)
         seed = self._seed(member_path(path, 0, members))
-        data = Data(graphs, np.arange(len(graphs)), target.values)
+        data = Data(graphs, np.arange(len(graphs)), target.values, BATCH_CELLS[device.type])
         facts, trainings = SetStatistics(graphs), []
         for member in range(members):
             parts = self._validation(data, target, eval_set, seed + member)
@@ -274,7 +274,8 @@ class NeuralGraphEstimator(GraphEstimator):
             return data, Data(held_out, np.arange(len(held_out)), held_values)
         within({"validation_fraction": self.validation_fraction}, "validation_fraction", 0, 1)
         kept, held = set_aside(graphs, target.strata, target.names, self.validation_fraction, seed)
-        return Data(graphs, np.asarray(kept), values[kept]), Data(graphs, np.asarray(held), values[held])
+        kept, held = np.asarray(kept), np.asarray(held)
+        return replace(data, rows=kept, y=values[kept]), replace(data, rows=held, y=values[held])
 
     def resolved_defaults(self) -> dict[str, Any]:
         """Return the rules behind parameters that are "auto".

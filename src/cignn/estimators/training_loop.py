@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cignn.estimators.captured import Captured, Read
+from cignn.estimators.captured import Captured, Read, Step
 from cignn.estimators.checkpoint import Saved, State
 from cignn.estimators.feeds import Data, Feed, ahead, free_memory
 from cignn.estimators.network_stack import NetworkStack, stacked_state
@@ -206,6 +206,7 @@ class TrainingLoop:
         self.noise = Noise([torch.Generator(self.device) for _ in members])
         self.captured = Captured(self.noise.generators) if self.capture else None
         self.sums: dict[str, Tensor] = {}
+        self.scores: Tensor | None = None
 
     def _end(self, ended: Sequence[bool]) -> None:
         """Take networks that have ended out of the stack; a captured one keeps a few instead."""
@@ -248,7 +249,7 @@ class TrainingLoop:
         taking = [[float(step < n) for n in lengths] for step in steps]
         active = torch.tensor(taking, dtype=self.dtype, device=self.device)
         for batch, now in zip(self.batches(data, positions), active, strict=True):
-            self.take(batch, now)
+            self.take(self._step, batch, now)
         for one, n in zip(self.members, lengths, strict=True):
             one.state.steps += n
         for generator, seed in zip(self.noise.generators, seeds, strict=True):
@@ -292,12 +293,12 @@ class TrainingLoop:
             return [int(one.sizes.max()) for one in data]
         return [int(one.sizes[i].max()) for one, i in zip(data, at, strict=True)]
 
-    def take(self, batch: Read, active: Tensor) -> None:
+    def take(self, step: Step, batch: Read, active: Tensor) -> None:
         """Take a step, captured where that is possible."""
         if self.captured is not None:
-            self.captured.run(self._step, batch, active)
+            self.captured.run(step, batch, active)
         else:
-            self._step(batch, active)
+            step(batch, active)
 
     def _step(self, batch: Read, active: Tensor) -> None:
         """Take one step of every active network."""
@@ -325,18 +326,22 @@ class TrainingLoop:
         weights, and networks that read with it may see other subgraphs than those they were trained on.
         """
         norms = [module for module in self.network.modules() if isinstance(module, NodeNorm)]
-        averaged = self.rates["ema_decay"] > 0
+        averaged = (self.rates["ema_decay"] > 0).to(self.dtype)
         if not (norms and self.stage.renews and any(one.ema_decay for one in self.members)):
             return
         try:
+            for norm in norms:
+                norm.momentum = 1.0  # a pass finds the statistics of its batch
             for number, batch in enumerate(self.batches(data, positions)):
-                for norm in norms:
-                    norm.momentum = 1 / (number + 1)  # a mean over the batches
-                self._terms(batch, average=True)
-                self.stack.keep_changed(NodeNorm.RUNNING, averaged)
+                self.take(self._renewal, batch, averaged / (number + 1))  # a mean over the batches
         finally:
             for norm in norms:
                 norm.momentum = NodeNorm.momentum
+
+    def _renewal(self, batch: Read, share: Tensor) -> None:
+        """Move the batch statistics of the averaged weights by a share (networks,) towards this batch's."""
+        self._terms(batch, average=True)
+        self.stack.keep_changed(NodeNorm.RUNNING, share)
 
     def _terms(self, batch: Read, average: bool = False) -> dict[str, Tensor]:
         """Terms of the loss of every network's batch, (networks,) each, by the averaged weights if asked."""
@@ -382,9 +387,8 @@ class TrainingLoop:
         stage cuts graphs, there is the accuracy on cut graphs too.
         """
         self.network.eval()
-        price, cut = self.stage.price, self.stage.cut
         score_name = self.network.score_name
-        names = (score_name, "loss", "price", f"cut_{score_name}")[: 3 if cut is None else 4]
+        names = (score_name, "loss", "price", f"cut_{score_name}")[: 3 if self.stage.cut is None else 4]
         data = [one.validation for one in self.members]
         orders = [np.argsort(-one.sizes, kind="stable") for one in data]
         most = max(len(order) for order in orders)
@@ -397,26 +401,35 @@ class TrainingLoop:
         length = max(1, validation_cells(self.device) // (len(data) * self.feed.widest**2))
         cuts = [slice(i, i + length) for i in range(0, most, length)]
 
+        weights = torch.from_numpy(counts.swapaxes(0, 1).copy()).to(self.device)
+        if self.scores is None:
+            self.scores = torch.zeros(len(data), len(names), dtype=torch.float64, device=self.device)
+        self.scores.zero_()
+        read = self.batches(data, [list(filled[:, part]) for part in cuts])
+        for batch, part in zip(read, cuts, strict=True):
+            self.take(self._score, batch, weights[:, :, part])
+        by_class, graphs = counts[1].sum(1), counts[0].sum(1)
+        totals = np.stack([by_class, by_class, graphs, by_class], 1)[:, : len(names)]
+        found = self.scores.cpu().numpy() / totals
+        return [dict(zip(names, row, strict=True)) for row in found.tolist()]
+
+    def _score(self, batch: Read, counts: Tensor) -> None:
+        """Add the scores of a batch; counts : (networks, 2, b), of graphs, and of graphs by their class."""
+        price, cut = self.stage.price, self.stage.cut
+
         def score(tensors: dict[str, Tensor], y: Tensor, count: Tensor) -> Tensor:
-            batch = GraphBatch.of(tensors | {"y": y}, self.feed.padded)
-            out = self.network(batch)
+            graphs = GraphBatch.of(tensors | {"y": y}, self.feed.padded)
+            out = self.network(graphs)
             right, loss = self.network.graph_scores(out.logits, y)
-            cost = torch.zeros_like(loss) if price is None else price(out, batch)
+            cost = torch.zeros_like(loss) if price is None else price(out, graphs)
             scores = [(right, count[1]), (loss, count[1]), (cost, count[0])]
             if cut is not None:
-                left = self.network(batch, cut(out)).logits
+                left = self.network(graphs, cut(out)).logits
                 scores.append((self.network.graph_scores(left, y)[0], count[1]))
             return torch.stack([torch.where(n > 0, v * n, 0.0).double().sum() for v, n in scores])
 
-        weights = torch.from_numpy(counts.swapaxes(0, 1).copy()).to(self.device)
-        sums = torch.zeros(len(data), len(names), dtype=torch.float64, device=self.device)
-        read = self.batches(data, [list(filled[:, part]) for part in cuts])
-        for batch, part in zip(read, cuts, strict=True):
-            tensors = batch.tensors(self.feed)
-            sums += self.stack.apply(score, tensors, batch.y, weights[:, :, part], average=True)
-        by_class, graphs = counts[1].sum(1), counts[0].sum(1)
-        found = sums.cpu().numpy() / np.stack([by_class, by_class, graphs, by_class], 1)[:, : len(names)]
-        return [dict(zip(names, row, strict=True)) for row in found.tolist()]
+        assert self.scores is not None
+        self.scores += self.stack.apply(score, batch.tensors(self.feed), batch.y, counts, average=True)
 
     # --------------------------------------------------------------- bookkeeping
 

@@ -424,12 +424,14 @@ class StoredGraphs:
         return [batches[i] for i in torch.randperm(len(batches))]
 
 
-def cut(order: np.ndarray, sizes: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    """Cut graphs, ordered by falling size, into batches of at most ``MAX_CELLS`` padded node pairs."""
+def cut(
+    order: np.ndarray, sizes: np.ndarray, batch_size: int, most_cells: int = MAX_CELLS
+) -> list[np.ndarray]:
+    """Cut graphs, ordered by falling size, into batches of at most so many padded node pairs."""
     batches: list[np.ndarray] = []
     while len(order):
         widest = np.maximum.accumulate(sizes[order[:batch_size]])
-        fits = np.arange(1, len(widest) + 1) * widest**2 <= MAX_CELLS
+        fits = np.arange(1, len(widest) + 1) * widest**2 <= most_cells
         if fits.all() or sizes.min() == sizes.max():  # from here on graphs are small enough
             return batches + np.array_split(order, -(-len(order) // batch_size))
         batches.append(order[: max(1, fits.sum())])

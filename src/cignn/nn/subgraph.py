@@ -182,5 +182,6 @@ class EdgeMeans(NamedTuple):
 
     def information(self, keep: float | Tensor) -> Tensor:
         """Return KL(Bernoulli(p) ‖ Bernoulli(keep)) in nats, 0 without edges."""
-        keep = torch.as_tensor(keep, dtype=self.prob.dtype, device=self.prob.device)
+        if not isinstance(keep, Tensor):  # filled where it is: a copy from the host cannot be captured
+            keep = torch.full((), keep, dtype=self.prob.dtype, device=self.prob.device)
         return (self.negentropy - self.prob * keep.logit() - torch.log1p(-keep)) * self.any
