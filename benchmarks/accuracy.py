@@ -51,7 +51,7 @@ KNOWN = ("roc_auc", "roc_auc_overall", "gap", "precision_at_k")  # scores agains
 MASK_SCORES = (*KNOWN, "acc_auc", "acc@0.3")
 SCORES = ("accuracy", "validation_accuracy", "f1", "mcc", *MASK_SCORES, "superset_worst")
 SCORES += ("superset_worst_random", "self_difference", "all_roc_auc", "all_roc_auc_overall")
-SCORES += ("mean_weight", "best_epoch", "seconds")
+SCORES += ("mean_weight", "weight_range", "best_epoch", "seconds")
 WORST = ("accuracy", "roc_auc", "roc_auc_overall")  # the worst run stands beside the mean
 MOST_GRAPHS = 300  # test graphs, for scores that ask the classifier many times
 
@@ -163,6 +163,7 @@ def _explained(
     row["superset_worst_random"] = float(supersets.random_worst.mean())
     row["self_difference"] = nanmean(self_consistency(explainer, explanations[few]).difference)
     row["mean_weight"] = float(np.concatenate(explanations.edge_weights).mean())
+    row["weight_range"] = float(np.median(explanations.weight_ranges))
     row["n_scored"] = int(known[test].sum())
     if known.any() and graphs.groups is None:
         everywhere = known_scores(explainer.explain(graphs[known]))

@@ -8,7 +8,7 @@ from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier, CohortRegressor
 from cignn.estimators.decision_classifier import DecisionClassifier
 from cignn.estimators.dir import DIRClassifier
-from cignn.estimators.explaining import ExplainingClassifier
+from cignn.estimators.explaining import ExplainingClassifier, FlatMaskWarning
 from cignn.estimators.fused_classifier import FusedClassifier, FusedExplanations
 from cignn.estimators.gnn import GNNClassifier
 from cignn.estimators.graph_estimator import GraphEstimator
@@ -45,6 +45,7 @@ __all__ = [
     "DIRClassifier",
     "DecisionClassifier",
     "ExplainingClassifier",
+    "FlatMaskWarning",
     "FusedClassifier",
     "FusedExplanations",
     "GNNClassifier",

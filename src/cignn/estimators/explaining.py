@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from cignn._progress import track
 from cignn.datasets.labels import control_class
 from cignn.estimators.base import NeuralGraphClassifier
 from cignn.estimators.classifier import GraphClassifier
+from cignn.estimators.kept_epochs import FEWEST
 from cignn.estimators.neural import NeuralGraphEstimator, Plan
 from cignn.estimators.persistence import POOL, Saved, first_line, pool_bytes, read_pool
 from cignn.estimators.training import evaluation_mode
@@ -26,6 +27,44 @@ from cignn.nn.model import GraphModel
 
 CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
 MOST_GRAPHS, POOL_CELLS = 2000, 2**26  # graphs in which a pool is sought, and node pairs of all of them
+FLAT = 0.01  # weights of a graph that lie closer together tell its edges hardly apart
+
+
+class FlatMaskWarning(UserWarning):
+    """In most graphs, all edges have nearly the same weight, so that their order says nothing.
+
+    Some classes depend on no edge more than on others: in proteins, on how many there are. `explain` tells
+    it where weights differ by less than 0.01 within the median graph. Contributions still say what every edge
+    did. Trainings of fewer than 10 epochs tell nothing.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from cignn.estimators import FlatMaskWarning
+    >>> warnings.simplefilter("error", FlatMaskWarning)  # refuse such explanations
+    >>> warnings.simplefilter("default", FlatMaskWarning)
+    """
+
+
+def told_by_weights(explanations: Explanations) -> str | None:
+    """Return what to tell of weights that are nearly the same for all edges of a graph; None of others."""
+    several = np.array([len(weights) > 1 for weights in explanations.edge_weights], bool)
+    if not several.any():
+        return None
+    usual = float(np.median(explanations.weight_ranges[several]))
+    if usual >= FLAT:
+        return None
+    return (
+        f"edge weights hardly differ (by {usual:.1g} within a graph): the mask tells edges hardly apart, and "
+        "their order by weight says nothing; read contributions instead."
+    )
+
+
+def warn_of_flat_mask(explanations: Explanations, settings: Mapping[str, Any]) -> None:
+    """Tell the caller of ``explain`` of a mask that says nothing."""
+    told = told_by_weights(explanations)
+    if told is not None and settings["epochs"] - settings.get("generative_epochs", 0) >= FEWEST:
+        warnings.warn(told, FlatMaskWarning, stacklevel=3)
 
 
 class ExplainingClassifier(NeuralGraphClassifier):
@@ -81,7 +120,14 @@ class ExplainingClassifier(NeuralGraphClassifier):
             contribution to the log-odds of the class, see `cignn.nn.contributions`. Pooled or not, base and
             contributions add up to the log-odds.
         """
-        X = self._check_fitted(X)
+        explanations = self._explanations(self._check_fitted(X), target, contributions)
+        warn_of_flat_mask(explanations, self.settings_)
+        if not (contributions and pooled and self.pool_ is not None and len(X)):
+            return explanations
+        return explanations._pooled(self.pool_, self._pooled_class())
+
+    def _explanations(self, X: GraphSet, target: Any, contributions: bool = True) -> Explanations:
+        """Explain checked graphs, every edge by itself."""
         codes = target_codes(self, target, len(X))
         weights: list[np.ndarray] = [np.empty(0)] * len(X)
         predictions = np.empty(len(X), np.int64)
@@ -96,7 +142,7 @@ class ExplainingClassifier(NeuralGraphClassifier):
                 chosen = predictions[index] if codes is None else codes[index]
                 found.add(self, X, index, batch, chosen)
         explained = self.classes_[predictions if codes is None else codes]
-        explanations = Explanations(
+        return Explanations(
             X,
             weights,
             self.classes_[predictions],
@@ -106,9 +152,6 @@ class ExplainingClassifier(NeuralGraphClassifier):
             reference=self.reference_,
             classes=self.classes_,
         )
-        if not (contributions and pooled and self.pool_ is not None and len(X)):
-            return explanations
-        return explanations._pooled(self.pool_, self._pooled_class())
 
     def _accept(self, plan: Plan) -> None:
         super()._accept(plan)
@@ -122,7 +165,7 @@ class ExplainingClassifier(NeuralGraphClassifier):
         some = np.unique(np.linspace(0, len(graphs) - 1, most).astype(int))
         try:
             unseen = _unseen(plan, some, int(np.flatnonzero(self.classes_ == target)[0]), most)
-            pool = self.explain(graphs[some], target, pooled=False)._pool(target, unseen)
+            pool = self._explanations(graphs[some], target)._pool(target, unseen)
         except Exception as error:  # a trained network is worth more than its pool
             warnings.warn(f"explanations will not be pooled ({first_line(error)}).", stacklevel=2)
             return None

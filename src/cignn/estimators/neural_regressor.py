@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from cignn.datasets.scores import score_strata
-from cignn.estimators.explaining import Contributed, explained_batches, put_edges
+from cignn.estimators.explaining import Contributed, explained_batches, put_edges, warn_of_flat_mask
 from cignn.estimators.feeds import Data
 from cignn.estimators.neural import NeuralGraphEstimator, Target
 from cignn.estimators.regressor import FEWEST_GRAPHS, GraphRegressor, Scale, checked_scores, scored
@@ -142,7 +142,9 @@ class NeuralGraphRegressor(NeuralGraphEstimator, GraphRegressor):
             if contributions:
                 found.add(self, X, index, batch, None)
         told = (found.values, found.base) if contributions else (None, None)
-        return self._explanations(X, weights, predictions, *told)
+        explanations = self._explanations(X, weights, predictions, *told)
+        warn_of_flat_mask(explanations, self.settings_)
+        return explanations
 
     # ---------------------------------------------------------------- saving
 

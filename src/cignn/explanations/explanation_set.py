@@ -85,6 +85,11 @@ class Explanations(ExplainedGraphs):
         told = "" if self.edge_contributions is None else ", with contributions"
         return f"Explanations({len(self)} graphs, {mean}{told})"
 
+    @property
+    def weight_ranges(self) -> np.ndarray:
+        """Largest less smallest edge weight of each graph, (g,); 0 where there are fewer than two edges."""
+        return np.array([float(np.ptp(weights)) if len(weights) else 0.0 for weights in self.edge_weights])
+
     def top_edges(self, k: int = 10, by: str = "auto", side: str = "both") -> pd.DataFrame:
         """Return the k edges of every graph that matter most.
 

@@ -15,6 +15,7 @@ from cignn.datasets.atlas import SYSTEMS
 from cignn.datasets.cohort import Cohort
 from cignn.estimators.classifier import GraphClassifier
 from cignn.estimators.cohort_classifier import CohortClassifier
+from cignn.estimators.explaining import told_by_weights
 from cignn.estimators.kept_epochs import told_by_epochs_of
 from cignn.estimators.shallow import ShallowGraphClassifier
 from cignn.evaluation.carriers import subject_score_table, subject_scores
@@ -113,8 +114,13 @@ def steps_of(model: Any) -> tuple[Any, ...]:
     return tuple(step for step in steps if step is not None and step != "passthrough")
 
 
-def facts(classifier: GraphClassifier, digest: str | None, steps: Sequence[Any] = ()) -> dict[str, object]:
-    """Facts of a run: its steps with the settings that are not the default, its model and the versions."""
+def facts(
+    classifier: GraphClassifier, explanations: Explanations, digest: str | None, steps: Sequence[Any] = ()
+) -> dict[str, object]:
+    """Facts of a run: its steps with the settings that are not the default, its model and the versions.
+
+    explanations : by the classifier, of which it is told if their weights say nothing.
+    """
     import platform
 
     import sklearn
@@ -128,5 +134,7 @@ def facts(classifier: GraphClassifier, digest: str | None, steps: Sequence[Any] 
         chosen = np.atleast_1d(classifier.best_epoch_)  # one per member of an ensemble
         told = told_by_epochs_of(classifier, mask_only=True)
         facts["epoch chosen on validation data"] = ", ".join(map(str, chosen)) if told is None else told
+    flat = told_by_weights(explanations) if hasattr(classifier, "network_") else None
+    facts |= {} if flat is None else {"weights": flat}
     versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
     return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}

@@ -384,7 +384,7 @@ def report_of(
         class_names=dict(class_names or {}),
         colours=colours(cohort),
         settings=dict(getattr(classifier, "settings_", {})),
-        facts=facts(classifier, digest, steps),
+        facts=facts(classifier, explanations, digest, steps),
         group=group,
         reproducibility=reproducibility,
         carriers=carriers(explanations, cohort, held_out),

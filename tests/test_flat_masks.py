@@ -1,0 +1,67 @@
+"""What must hold for what is told of masks in which no edge weighs more than another."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from cignn import Explanations, GraphSet
+from cignn.estimators import FlatMaskWarning, make_estimator
+from cignn.estimators.explaining import FLAT, told_by_weights
+from cignn.report import report_of
+
+
+def explanations(*ranges: float) -> Explanations:
+    """Graphs of six edges whose weights spread over so much."""
+    graphs = GraphSet.from_arrays(np.repeat((1 - np.eye(4))[None], len(ranges), 0))
+    return Explanations(graphs, [0.5 + spread * np.linspace(0, 1, 6) for spread in ranges])
+
+
+def test_ranges_are_those_of_each_graph() -> None:
+    np.testing.assert_allclose(explanations(0.0, 0.25, 0.5).weight_ranges, [0, 0.25, 0.5], atol=1e-6)
+    lone = GraphSet.from_arrays([np.zeros((2, 2)), 1 - np.eye(2)])
+    found = Explanations(lone, [np.empty(0), np.array([0.7])])
+    assert found.weight_ranges.tolist() == [0, 0] and told_by_weights(found) is None
+
+
+def test_the_median_graph_tells_whether_a_mask_is_flat() -> None:
+    assert told_by_weights(explanations(2 * FLAT, 2 * FLAT, 0.0)) is None
+    told = told_by_weights(explanations(2e-4, 2e-4, 0.4))
+    assert told is not None and "(by 0.0002 within a graph)" in told and "contributions" in told
+
+
+@pytest.fixture(scope="module")
+def cohort() -> GraphSet:
+    upper = np.triu(np.random.default_rng(0).normal(size=(60, 8, 8)), 1)
+    upper[::2, 0, 1:4] += 4
+    return GraphSet.from_arrays(upper + upper.transpose(0, 2, 1), y=np.arange(60) % 2, aligned=True)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("method", ["ci-gnn", "ci-gnn-regressor"])
+def test_explain_warns_of_a_mask_that_says_nothing(cohort: GraphSet, method: str) -> None:
+    """At the start all connections have the same weight; a training that moves nothing leaves it so."""
+    quick = {"preset": "connectome", "epochs": 12, "n_estimators": 1, "random_state": 0}
+    graphs = cohort.with_y(np.asarray(cohort.y) + np.linspace(0, 0.1, 60)) if "reg" in method else cohort
+    still = make_estimator(method, settings={"learning_rate": 1e-9}, **quick).fit(graphs)
+    with pytest.warns(FlatMaskWarning, match="edge weights hardly differ") as caught:
+        still.explain(graphs)
+    assert caught[0].filename == __file__
+    moved = clone(still).set_params(settings={"learning_rate": 0.01}).fit(graphs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FlatMaskWarning)
+        moved.explain(graphs)
+        clone(still).set_params(epochs=2).fit(graphs).explain(graphs)  # nobody meant to train it
+
+
+@pytest.mark.medium
+def test_a_report_says_that_weights_say_nothing(cohort: GraphSet) -> None:
+    settings = {"learning_rate": 1e-9}
+    quick = {"preset": "connectome", "epochs": 12, "n_estimators": 1, "random_state": 0}
+    still = make_estimator("ci-gnn", settings=settings, **quick).fit(cohort)
+    assert "hardly differ" in str(report_of(still, cohort).facts["weights"])
+    moved = clone(still).set_params(settings={"learning_rate": 0.01}).fit(cohort)
+    assert "weights" not in report_of(moved, cohort).facts
