@@ -407,7 +407,7 @@ class TrainingLoop:
         self.scores.zero_()
         read = self.batches(data, [list(filled[:, part]) for part in cuts])
         for batch, part in zip(read, cuts, strict=True):
-            self.take(self._score, batch, weights[:, :, part])
+            self._score(batch, weights[:, :, part])  # once an epoch, and what is captured keeps its memory
         by_class, graphs = counts[1].sum(1), counts[0].sum(1)
         totals = np.stack([by_class, by_class, graphs, by_class], 1)[:, : len(names)]
         found = self.scores.cpu().numpy() / totals
