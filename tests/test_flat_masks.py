@@ -11,6 +11,8 @@ from sklearn.base import clone
 from cignn import Explanations, GraphSet
 from cignn.estimators import FlatMaskWarning, make_estimator
 from cignn.estimators.explaining import FLAT, told_by_weights
+from cignn.evaluation import self_consistency
+from cignn.explainers import make_explainer
 from cignn.report import report_of
 
 
@@ -40,15 +42,19 @@ def cohort() -> GraphSet:
     return GraphSet.from_arrays(upper + upper.transpose(0, 2, 1), y=np.arange(60) % 2, aligned=True)
 
 
+QUICK = {"preset": "connectome", "epochs": 12, "n_estimators": 1, "random_state": 0}
+STILL = {"learning_rate": 1e-9}  # at the start all connections have the same weight
+
+
 @pytest.mark.medium
 @pytest.mark.parametrize("method", ["ci-gnn", "ci-gnn-regressor"])
 def test_explain_warns_of_a_mask_that_says_nothing(cohort: GraphSet, method: str) -> None:
-    """At the start all connections have the same weight; a training that moves nothing leaves it so."""
-    quick = {"preset": "connectome", "epochs": 12, "n_estimators": 1, "random_state": 0}
     graphs = cohort.with_y(np.asarray(cohort.y) + np.linspace(0, 0.1, 60)) if "reg" in method else cohort
-    still = make_estimator(method, settings={"learning_rate": 1e-9}, **quick).fit(graphs)
-    with pytest.warns(FlatMaskWarning, match="edge weights hardly differ") as caught:
+    still = make_estimator(method, settings=STILL, **QUICK).fit(graphs)
+    with pytest.warns(FlatMaskWarning, match="edge weights hardly differ.*; read contributions") as caught:
         still.explain(graphs)
+    with pytest.warns(FlatMaskWarning, match="; ask for contributions"):
+        still.explain(graphs, contributions=False)
     assert caught[0].filename == __file__
     moved = clone(still).set_params(settings={"learning_rate": 0.01}).fit(graphs)
     with warnings.catch_warnings():
@@ -58,10 +64,29 @@ def test_explain_warns_of_a_mask_that_says_nothing(cohort: GraphSet, method: str
 
 
 @pytest.mark.medium
+def test_the_line_that_is_warned_of_is_outside_the_package(cohort: GraphSet) -> None:
+    still = make_estimator("ci-gnn", settings=STILL, **QUICK).fit(cohort)
+    explainer = make_explainer("built-in").fit(still, cohort)
+    with pytest.warns(FlatMaskWarning) as caught:
+        explainer.explain(cohort)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.medium
+def test_checks_that_expect_such_masks_do_not_warn_of_them(cohort: GraphSet) -> None:
+    still = make_estimator("ci-gnn", settings=STILL, **QUICK).fit(cohort)
+    explainer = make_explainer("built-in").fit(still, cohort)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FlatMaskWarning)
+        explanations = explainer.explain(cohort)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FlatMaskWarning)
+        self_consistency(explainer, explanations)
+
+
+@pytest.mark.medium
 def test_a_report_says_that_weights_say_nothing(cohort: GraphSet) -> None:
-    settings = {"learning_rate": 1e-9}
-    quick = {"preset": "connectome", "epochs": 12, "n_estimators": 1, "random_state": 0}
-    still = make_estimator("ci-gnn", settings=settings, **quick).fit(cohort)
+    still = make_estimator("ci-gnn", settings=STILL, **QUICK).fit(cohort)
     assert "hardly differ" in str(report_of(still, cohort).facts["weights"])
     moved = clone(still).set_params(settings={"learning_rate": 0.01}).fit(cohort)
     assert "weights" not in report_of(moved, cohort).facts

@@ -729,6 +729,22 @@ def test_renewed_statistics_are_means_over_batches(monkeypatch: pytest.MonkeyPat
     assert len(found) > 1 and len({value.shape[0] for value in found[0].values()} | {number}) == 1
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_what_a_batch_may_hold_goes_by_the_device(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    monkeypatch.setitem(BATCH_CELLS, "cpu", 7)
+    graphs = draw("several sizes", 40, 0)
+    found = make("gin")._plan(graphs, None, graphs[:10] if own else None)
+    assert {one.training.most_cells for one in found.trainings} == {7}
+
+
+def test_only_a_gpu_rounds_widths_up() -> None:
+    sizes: Any = SimpleNamespace(sizes=np.array([3, 70, 65]))
+    for device, expected in (("cpu", 65), ("cuda", 80)):
+        feed: Any = SimpleNamespace(padded=True, widest=100, device=torch.device(device))
+        assert Feed.width(feed, [sizes], [np.array([0, 2])]) == expected
+        assert Feed.width(feed, [SimpleNamespace(sizes=np.array([99]))], [np.array([0])]) <= 100  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize("largest", [9, 25, 111, 620, 5000])
 def test_graphs_are_padded_to_a_few_widths_on_a_gpu(largest: int) -> None:
     sizes = np.arange(1, largest + 1)

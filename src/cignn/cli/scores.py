@@ -203,6 +203,7 @@ def _write(
 ) -> dict[str, float]:
     """Write the page; returns scores on subjects that the model was not trained on."""
     from cignn.report import write_score_report
+    from cignn.report.inputs import weights_facts
 
     classifier, graphs = as_graphs(fitted, cohort)
     with working("explaining", not quiet):
@@ -217,7 +218,7 @@ def _write(
             target=classifier.target,
             title=title,
             results=None if results is None else _summary(results),
-            facts={"model": type(classifier).__name__, **facts},
+            facts={"model": type(classifier).__name__, **weights_facts(explanations), **facts},
             atlas=getattr(fitted, "atlas_", None),
         )
     return scores_of_table(table)

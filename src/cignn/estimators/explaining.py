@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -28,14 +30,15 @@ from cignn.nn.model import GraphModel
 CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
 MOST_GRAPHS, POOL_CELLS = 2000, 2**26  # graphs in which a pool is sought, and node pairs of all of them
 FLAT = 0.01  # weights of a graph that lie closer together tell its edges hardly apart
+PACKAGE = str(Path(__file__).parents[1])
 
 
 class FlatMaskWarning(UserWarning):
     """In most graphs, all edges have nearly the same weight, so that their order says nothing.
 
-    Some classes depend on no edge more than on others: in proteins, on how many there are. `explain` tells
-    it where weights differ by less than 0.01 within the median graph. Contributions still say what every edge
-    did. Trainings of fewer than 10 epochs tell nothing.
+    Some classes depend on no edge more than on others: in proteins, on how many there are. `explain` warns
+    where weights differ by less than 0.01 within the median graph. Contributions still say what every edge
+    did. After trainings of fewer than 10 epochs there is no warning.
 
     Examples
     --------
@@ -54,17 +57,22 @@ def told_by_weights(explanations: Explanations) -> str | None:
     usual = float(np.median(explanations.weight_ranges[several]))
     if usual >= FLAT:
         return None
+    remedy = "ask for" if explanations.edge_contributions is None else "read"
     return (
-        f"edge weights hardly differ (by {usual:.1g} within a graph): the mask tells edges hardly apart, and "
-        "their order by weight says nothing; read contributions instead."
+        f"edge weights hardly differ (by {usual:.1g} within a graph), so that their order says nothing; "
+        f"{remedy} contributions instead."
     )
 
 
 def warn_of_flat_mask(explanations: Explanations, settings: Mapping[str, Any]) -> None:
-    """Tell the caller of ``explain`` of a mask that says nothing."""
+    """Tell whoever asked the package for an explanation of a mask that says nothing."""
     told = told_by_weights(explanations)
-    if told is not None and settings["epochs"] - settings.get("generative_epochs", 0) >= FEWEST:
-        warnings.warn(told, FlatMaskWarning, stacklevel=3)
+    if told is None or settings["epochs"] - settings.get("generative_epochs", 0) < FEWEST:
+        return
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(told, FlatMaskWarning, stacklevel=level)
 
 
 class ExplainingClassifier(NeuralGraphClassifier):

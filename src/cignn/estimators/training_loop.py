@@ -206,7 +206,6 @@ class TrainingLoop:
         self.noise = Noise([torch.Generator(self.device) for _ in members])
         self.captured = Captured(self.noise.generators) if self.capture else None
         self.sums: dict[str, Tensor] = {}
-        self.scores: Tensor | None = None
 
     def _end(self, ended: Sequence[bool]) -> None:
         """Take networks that have ended out of the stack; a captured one keeps a few instead."""
@@ -402,19 +401,17 @@ class TrainingLoop:
         cuts = [slice(i, i + length) for i in range(0, most, length)]
 
         weights = torch.from_numpy(counts.swapaxes(0, 1).copy()).to(self.device)
-        if self.scores is None:
-            self.scores = torch.zeros(len(data), len(names), dtype=torch.float64, device=self.device)
-        self.scores.zero_()
+        sums = torch.zeros(len(data), len(names), dtype=torch.float64, device=self.device)
         read = self.batches(data, [list(filled[:, part]) for part in cuts])
         for batch, part in zip(read, cuts, strict=True):
-            self._score(batch, weights[:, :, part])  # once an epoch, and what is captured keeps its memory
+            sums += self._score(batch, weights[:, :, part])  # not captured: large batches, once an epoch
         by_class, graphs = counts[1].sum(1), counts[0].sum(1)
         totals = np.stack([by_class, by_class, graphs, by_class], 1)[:, : len(names)]
-        found = self.scores.cpu().numpy() / totals
+        found = sums.cpu().numpy() / totals
         return [dict(zip(names, row, strict=True)) for row in found.tolist()]
 
-    def _score(self, batch: Read, counts: Tensor) -> None:
-        """Add the scores of a batch; counts : (networks, 2, b), of graphs, and of graphs by their class."""
+    def _score(self, batch: Read, counts: Tensor) -> Tensor:
+        """Sums of scores over a batch; counts : (networks, 2, b), of graphs, and of graphs by their class."""
         price, cut = self.stage.price, self.stage.cut
 
         def score(tensors: dict[str, Tensor], y: Tensor, count: Tensor) -> Tensor:
@@ -428,8 +425,7 @@ class TrainingLoop:
                 scores.append((self.network.graph_scores(left, y)[0], count[1]))
             return torch.stack([torch.where(n > 0, v * n, 0.0).double().sum() for v, n in scores])
 
-        assert self.scores is not None
-        self.scores += self.stack.apply(score, batch.tensors(self.feed), batch.y, counts, average=True)
+        return self.stack.apply(score, batch.tensors(self.feed), batch.y, counts, average=True)
 
     # --------------------------------------------------------------- bookkeeping
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,7 @@ from sklearn.base import clone
 
 from cignn._checks import whole
 from cignn._random import as_random_state
+from cignn.estimators import FlatMaskWarning
 from cignn.evaluation.known_edges import explanation_roc_auc
 from cignn.evaluation.removal import edge_ranks, edge_scores
 from cignn.explanations import Explanations
@@ -275,7 +277,9 @@ def label_permutation_check(
     own = clone(explainer).fit(estimator, graphs).explain(explained)  # says first what does not fit
     shuffled = permuted_labels(labels, graphs.meta.get("subject"), as_random_state(random_state))
     blind = clone(estimator).fit(graphs, shuffled)
-    permuted = clone(explainer).fit(blind, graphs).explain(explained)
+    with warnings.catch_warnings():  # that it says nothing is as it should be
+        warnings.simplefilter("ignore", FlatMaskWarning)
+        permuted = clone(explainer).fit(blind, graphs).explain(explained)
     areas = [None, None] if explained.edge_truth is None else map(explanation_roc_auc, (own, permuted))
     return PermutationCheck(agreement(own, permuted, k), *areas)
 

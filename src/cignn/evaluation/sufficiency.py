@@ -7,6 +7,7 @@ are there too: such an explanation passes `fidelity` and is none. What removing 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from scipy.stats import rankdata
 
 from cignn._checks import number, whole
 from cignn._random import as_random_state
-from cignn.estimators import ExplainingClassifier
+from cignn.estimators import ExplainingClassifier, FlatMaskWarning
 from cignn.evaluation.explanation import pearson
 from cignn.evaluation.removal import (
     Classifier,
@@ -238,11 +239,13 @@ def _probabilities(classifier: Classifier, graphs: GraphSet, kept: Sequence[np.n
 
 
 def _weights(explainer: Any, graphs: GraphSet) -> Explanations:
-    """Explanations of which only the weights are needed."""
+    """Explanations of which only the weights are needed; those of cut graphs may well be alike."""
     own = explainer.estimator_ if isinstance(explainer, BuiltInExplainer) else explainer
-    if isinstance(own, ExplainingClassifier):
-        return own.explain(graphs, contributions=False)
-    return explainer.explain(graphs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FlatMaskWarning)
+        if isinstance(own, ExplainingClassifier):
+            return own.explain(graphs, contributions=False)
+        return explainer.explain(graphs)
 
 
 def _places(edges: np.ndarray, among: np.ndarray) -> np.ndarray:

@@ -114,19 +114,25 @@ def steps_of(model: Any) -> tuple[Any, ...]:
     return tuple(step for step in steps if step is not None and step != "passthrough")
 
 
+def weights_facts(explanations: Explanations) -> dict[str, object]:
+    """Say that weights tell edges hardly apart, if they do not."""
+    told = told_by_weights(explanations)
+    return {} if told is None else {"weights": told}
+
+
 def facts(
     classifier: GraphClassifier, explanations: Explanations, digest: str | None, steps: Sequence[Any] = ()
 ) -> dict[str, object]:
     """Facts of a run: its steps with the settings that are not the default, its model and the versions.
 
-    explanations : by the classifier, of which it is told if their weights say nothing.
+    explanations : of which it is told if the order of their weights says nothing.
     """
     import platform
 
     import sklearn
     import torch
 
-    facts = {type(step).__name__: " ".join(repr(step).split()) for step in steps}
+    facts: dict[str, object] = {type(step).__name__: " ".join(repr(step).split()) for step in steps}
     facts["model"] = type(classifier).__name__
     if digest is not None:
         facts["fingerprint of the training data"] = digest
@@ -134,7 +140,6 @@ def facts(
         chosen = np.atleast_1d(classifier.best_epoch_)  # one per member of an ensemble
         told = told_by_epochs_of(classifier, mask_only=True)
         facts["epoch chosen on validation data"] = ", ".join(map(str, chosen)) if told is None else told
-    flat = told_by_weights(explanations) if hasattr(classifier, "network_") else None
-    facts |= {} if flat is None else {"weights": flat}
+    facts |= weights_facts(explanations)
     versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
     return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}
