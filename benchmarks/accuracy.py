@@ -4,7 +4,7 @@
     python -m benchmarks.accuracy Spurious-Motif-0.9 --method ci-gnn sib gin --device cuda --stack
     python -m benchmarks.accuracy MUTAG --method ci-gnn gin --seeds 0 --folds 10 --fold 0 1 2 3 4
     python -m benchmarks.accuracy my/Mutagenicity --seeds 0          # a folder in TU format
-    python -m benchmarks.accuracy                                    # the tables of what is there
+    python -m benchmarks.accuracy --csv runs.csv                     # the tables of what is there; each run
 
 Splits are 80/10/10 by the seed, the set's own where it has one, or folds; they are the same for all methods.
 The epoch is chosen on the validation graphs, the test graphs are scored once. Finished runs are not repeated.
@@ -285,6 +285,14 @@ def _markdown(lines: list[dict[str, str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in cells)
 
 
+def single_values(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """One line a run, the last of each: what it was and its scores."""
+    latest = {key(row): row | {"params": json.dumps(row["params"])} for row in rows}
+    names = [*Task._fields, *(name for name in SCORES if name != "best_epoch")]
+    frame = pd.DataFrame(list(latest.values())).reindex(columns=names)
+    return frame.dropna(axis=1, how="all").round(4)
+
+
 def chosen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of the runs of each method on each split, the best on the validation graphs."""
     best: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -333,6 +341,7 @@ def _arguments() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
     parser.add_argument("--threads", type=int, help="of torch on the CPU")
     parser.add_argument("--stack", action="store_true", help="train all runs of a method on a set together")
     parser.add_argument("--choose", action="store_true", help="also choose on validation graphs")
+    parser.add_argument("--csv", type=Path, help="also write the single values of all finished runs there")
     parser.add_argument("--out", type=Path, default=Path("results/accuracy.jsonl"))
     args = parser.parse_args()
     if args.folds == 1 or args.folds < 0:
@@ -390,6 +399,8 @@ def main() -> None:
     n_failed = sum(map(len, groups)) - len({key(row) for row in rows} - done)
     if rows:
         print(tables(rows + (chosen(rows) if args.choose else [])))
+        if args.csv is not None:
+            single_values(rows).to_csv(args.csv, index=False)
     if n_failed:
         sys.exit(f"{n_failed} runs failed.")
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from benchmarks import accuracy, connections, explanation_table, graph_sets, reversals, scores, truths
 from benchmarks.accuracy import chosen, known_scores, read_settings, tables, trivial_masks
@@ -314,6 +315,24 @@ def test_tables_tell_the_worst_run_the_standard_error_and_published_figures() ->
 
 
 @pytest.mark.medium
+def test_single_values_are_a_line_a_run_and_the_last_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"data": "d", "method": "gin", "preset": "", "seed": seed, "folds": 0, "fold": 0, "params": params}
+        | {"accuracy": accuracy, "best_epoch": [1, 2]}
+        for seed, accuracy, params in [(0, 0.5, {}), (0, 0.6, {}), (1, 0.7, {}), (0, 0.8, {"dropout": 0.1})]
+    ]
+    out, csv = tmp_path / "runs.jsonl", tmp_path / "runs.csv"
+    out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr(sys, "argv", ["accuracy", "--out", str(out), "--csv", str(csv)])
+    accuracy.main()
+    found = pd.read_csv(csv)
+    assert found["accuracy"].tolist() == [0.6, 0.7, 0.8] and found["seed"].tolist() == [0, 1, 0]
+    assert found["params"].tolist() == ["{}", "{}", '{"dropout": 0.1}']
+    assert not {"best_epoch", "roc_auc"} & set(found)
+
+
 def test_every_set_of_the_explanation_table_has_a_quick_look_without_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
