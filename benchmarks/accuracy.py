@@ -53,6 +53,7 @@ SCORES = ("accuracy", "validation_accuracy", "f1", "mcc", *MASK_SCORES, "superse
 SCORES += ("superset_worst_random", "self_difference", "all_roc_auc", "all_roc_auc_overall")
 SCORES += ("mean_weight", "weight_range", "best_epoch", "seconds")
 WORST = ("accuracy", "roc_auc", "roc_auc_overall")  # the worst run stands beside the mean
+OLDER = {"method": "ci-gnn", "folds": 0, "fold": 0}  # what rows of older versions do not name
 MOST_GRAPHS = 300  # test graphs, for scores that ask the classifier many times
 
 
@@ -85,8 +86,8 @@ class Task(NamedTuple):
 
 
 def key(row: dict[str, Any]) -> tuple[Any, ...]:
-    """What tells runs apart; rows of older versions name no method and no folds."""
-    given = {"method": "ci-gnn", "folds": 0, "fold": 0} | row
+    """What tells runs apart."""
+    given = OLDER | row
     return (*(given[name] for name in Task._fields[:-1]), json.dumps(given["params"], sort_keys=True))
 
 
@@ -163,7 +164,7 @@ def _explained(
     row["superset_worst_random"] = float(supersets.random_worst.mean())
     row["self_difference"] = nanmean(self_consistency(explainer, explanations[few]).difference)
     row["mean_weight"] = float(np.concatenate(explanations.edge_weights).mean())
-    row["weight_range"] = float(np.median(explanations.weight_ranges))
+    row["weight_range"] = explanations.usual_range
     row["n_scored"] = int(known[test].sum())
     if known.any() and graphs.groups is None:
         everywhere = known_scores(explainer.explain(graphs[known]))
@@ -218,7 +219,7 @@ def _spread(n: int, most: int | None) -> np.ndarray:
 def tables(rows: list[dict[str, Any]]) -> str:
     """Markdown, for each set: methods beside published figures, then trivial masks of the same graphs."""
     out: list[str] = []
-    latest = {key(row): {"method": "ci-gnn", "folds": 0} | row for row in rows}
+    latest = {key(row): OLDER | row for row in rows}
     frame = pd.DataFrame(list(latest.values()))
     frame["method"] = [_label(row) for row in latest.values()]
     for data, part in frame.groupby("data", sort=False):
@@ -287,7 +288,7 @@ def _markdown(lines: list[dict[str, str]]) -> str:
 
 def single_values(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """One line a run, the last of each: what it was and its scores."""
-    latest = {key(row): row | {"params": json.dumps(row["params"])} for row in rows}
+    latest = {key(row): OLDER | row | {"params": json.dumps(row["params"])} for row in rows}
     names = [*Task._fields, *(name for name in SCORES if name != "best_epoch")]
     frame = pd.DataFrame(list(latest.values())).reindex(columns=names)
     return frame.dropna(axis=1, how="all").round(4)

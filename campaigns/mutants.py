@@ -377,8 +377,8 @@ MUTANTS = [
     Mutant(
         "a mask that says nothing is not told",
         "estimators/explaining.py",
-        "    if usual >= FLAT:\n",
-        "    if usual >= 0:\n",
+        "    if not usual < FLAT:",
+        "    if not usual < 0:",
         "flat_masks",
     ),
     Mutant(

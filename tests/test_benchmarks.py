@@ -314,7 +314,6 @@ def test_tables_tell_the_worst_run_the_standard_error_and_published_figures() ->
     assert "| GSAT (PNA), published |" in found and "0.89" in found
 
 
-@pytest.mark.medium
 def test_single_values_are_a_line_a_run_and_the_last_of_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,16 +322,20 @@ def test_single_values_are_a_line_a_run_and_the_last_of_each(
         | {"accuracy": accuracy, "best_epoch": [1, 2]}
         for seed, accuracy, params in [(0, 0.5, {}), (0, 0.6, {}), (1, 0.7, {}), (0, 0.8, {"dropout": 0.1})]
     ]
+    older = {"data": "d", "preset": "", "seed": 5, "params": {}, "accuracy": 0.9}
+    rows.append(older)
     out, csv = tmp_path / "runs.jsonl", tmp_path / "runs.csv"
     out.write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr(sys, "argv", ["accuracy", "--out", str(out), "--csv", str(csv)])
     accuracy.main()
     found = pd.read_csv(csv)
-    assert found["accuracy"].tolist() == [0.6, 0.7, 0.8] and found["seed"].tolist() == [0, 1, 0]
-    assert found["params"].tolist() == ["{}", "{}", '{"dropout": 0.1}']
+    assert found["accuracy"].tolist() == [0.6, 0.7, 0.8, 0.9] and found["seed"].tolist() == [0, 1, 0, 5]
+    assert found["params"].tolist() == ["{}", "{}", '{"dropout": 0.1}', "{}"]
+    assert found["method"].tolist() == [*["gin"] * 3, "ci-gnn"] and found["folds"].eq(0).all()
     assert not {"best_epoch", "roc_auc"} & set(found)
 
 
+@pytest.mark.medium
 def test_every_set_of_the_explanation_table_has_a_quick_look_without_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from cignn import Explanations, GraphSet
 from cignn.estimators import FlatMaskWarning, make_estimator
 from cignn.estimators.explaining import FLAT, told_by_weights
-from cignn.evaluation import self_consistency
+from cignn.evaluation import Holdout, evaluate, label_permutation_check, self_consistency
 from cignn.explainers import make_explainer
 from cignn.report import report_of
 
@@ -82,6 +82,14 @@ def test_checks_that_expect_such_masks_do_not_warn_of_them(cohort: GraphSet) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("error", FlatMaskWarning)
         self_consistency(explainer, explanations)
+        table = evaluate({"still": still}, cohort, Holdout(), explainers=["built-in"])
+    assert table["error"].isna().all(), "a warning would be the error of a task here"
+    ranges = table.loc[table["metric"] == "weight_range", "value"]
+    assert len(ranges) == 1 and ranges.iloc[0] < FLAT
+    with pytest.warns(FlatMaskWarning) as caught:
+        label_permutation_check(still, cohort)
+    flat = [one for one in caught if one.category is FlatMaskWarning]
+    assert len(flat) == 1, "of its own mask, not of the permuted one"
 
 
 @pytest.mark.medium

@@ -737,6 +737,7 @@ def test_explainers_are_scored_on_the_test_graphs(motifs: GraphSet) -> None:
         assert max(0, own["fidelity_minus"]) <= own["superset_worst"] <= 1
         for name in ("superset_worst_random", "superset_label_changes", "superset_label_changes_random"):
             assert 0 <= own[name] <= 1
+        assert 0 <= own["weight_range"] <= 1
         assert 0 < own["self_difference"] < 1 and -1 <= own["self_rank_correlation"] <= 1
     refused = table[table["error"].notna()]  # of no network; the classifier's own scores stay
     assert refused[["method", "explainer"]].values.tolist() == [["lasso", "quick"]]

@@ -50,7 +50,7 @@ class Captured:
         self.pool: Any = None
 
     def run(self, step: Step, batch: Read, active: Tensor) -> None:
-        """Take a step on a batch of resident graphs; the same method is the same kind of step."""
+        """Take a step on a batch of resident graphs; captured by its method, number of graphs and width."""
         assert isinstance(batch.place, Tensor)
         key = (step, batch.place.shape, batch.width)
         full = key not in self.graphs and len(self.graphs) >= MOST_GRAPHS

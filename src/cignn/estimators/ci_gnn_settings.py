@@ -93,7 +93,8 @@ class CIGNNSettings(Mapping[str, Any]):
         Weight of the loss terms that ask that a graph cut to its heaviest edges keeps its class, and these
         edges their weights. With it the best epoch is chosen by the accuracy on cut graphs too.
     warm_up : float, default=0.3 (connectome: 0.0, paper: 0.0)
-        Share of the epochs, at first, in which the base classifier alone is trained, on whole graphs.
+        Share of the epochs, without those of the refinement, in which the base classifier alone is trained at
+        first, on whole graphs.
     refinement : float, default=0.15 (connectome: 0.0, paper: 0.0)
         Share of the epochs, at last, in which the base classifier alone is trained, from where the warm-up
         ended, on the subgraphs of the epoch kept; at most 0.9. It is kept in turn unless what was kept is

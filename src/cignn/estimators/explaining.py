@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -29,16 +30,17 @@ from cignn.nn.model import GraphModel
 
 CELLS = 1_300_000  # of the edge matrices of a batch: where nothing is learnt, larger batches are quicker
 MOST_GRAPHS, POOL_CELLS = 2000, 2**26  # graphs in which a pool is sought, and node pairs of all of them
-FLAT = 0.01  # weights of a graph that lie closer together tell its edges hardly apart
-PACKAGE = str(Path(__file__).parents[1])
+FLAT = 0.01  # weights of a graph that lie closer together hardly tell its edges apart
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 class FlatMaskWarning(UserWarning):
-    """In most graphs, all edges have nearly the same weight, so that their order says nothing.
+    """In most graphs, all edges have nearly the same weight, so that edges should not be ranked by it.
 
-    Some classes depend on no edge more than on others: in proteins, on how many there are. `explain` warns
-    where weights differ by less than 0.01 within the median graph. Contributions still say what every edge
-    did. After trainings of fewer than 10 epochs there is no warning.
+    Some classes do not depend on particular edges: those of proteins depend on how many edges there are.
+    `explain` warns where weights differ by less than 0.01 within the median graph. Contributions still say
+    what every edge did. There is no warning where fewer than 10 epochs were allowed, `generative_epochs` not
+    counted.
 
     Examples
     --------
@@ -50,16 +52,13 @@ class FlatMaskWarning(UserWarning):
 
 
 def told_by_weights(explanations: Explanations) -> str | None:
-    """Return what to tell of weights that are nearly the same for all edges of a graph; None of others."""
-    several = np.array([len(weights) > 1 for weights in explanations.edge_weights], bool)
-    if not several.any():
-        return None
-    usual = float(np.median(explanations.weight_ranges[several]))
-    if usual >= FLAT:
+    """Return what to tell of weights that are nearly the same for all edges of a graph, else None."""
+    usual = explanations.usual_range
+    if not usual < FLAT:  # NaN too
         return None
     remedy = "ask for" if explanations.edge_contributions is None else "read"
     return (
-        f"edge weights hardly differ (by {usual:.1g} within a graph), so that their order says nothing; "
+        f"edge weights hardly differ (by {usual:.1g} within a graph): do not rank edges by them; "
         f"{remedy} contributions instead."
     )
 
@@ -127,6 +126,11 @@ class ExplainingClassifier(NeuralGraphClassifier):
             Of every edge a weight in [0, 1], as the network computes it while it classifies, and its
             contribution to the log-odds of the class, see `cignn.nn.contributions`. Pooled or not, base and
             contributions add up to the log-odds.
+
+        Warns
+        -----
+        FlatMaskWarning
+            If in most graphs all edges have nearly the same weight.
         """
         explanations = self._explanations(self._check_fitted(X), target, contributions)
         warn_of_flat_mask(explanations, self.settings_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -340,7 +341,11 @@ class FusedClassifier(SavedModel, ClassifierMixin, _BaseComposition):
         for name, weight in self.weights_.items():
             model = whole(self.views_[str(name)])
             if hasattr(getattr(model, "classifier_", model), "explain"):
-                told = model.explain(self._view(X, str(name)), explained)
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    told = model.explain(self._view(X, str(name)), explained)
+                for one in caught:
+                    warnings.warn(f"view {name}: {one.message}", one.category, stacklevel=2)
                 views[str(name)] = times(told, float(weight))
         base = against_rest(np.broadcast_to(self.intercept_, scores.shape[1:]), codes)
         by_view = pd.DataFrame(odds.T, columns=list(self.views_))

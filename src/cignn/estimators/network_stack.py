@@ -119,7 +119,7 @@ class NetworkStack:
         return vmap(one)(tensors, *stacked)
 
     def keep_changed(self, endings: tuple[str, ...], share: Tensor) -> None:
-        """Move to what the last `apply` to the averages changed, of the tensors whose names end so.
+        """Move averaged tensors whose names end so towards the values that the last `apply` to them gave.
 
         share : (networks,), how far, 1 for all the way, 0 for those that stay as they are.
         """

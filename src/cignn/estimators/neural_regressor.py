@@ -130,6 +130,11 @@ class NeuralGraphRegressor(NeuralGraphEstimator, GraphRegressor):
             Of every edge a weight in [0, 1], as the network computes it while it predicts, and its
             contribution in units of the score, see `cignn.nn.contributions`. Base and contributions add up to
             the prediction.
+
+        Warns
+        -----
+        FlatMaskWarning
+            If in most graphs all edges have nearly the same weight.
         """
         X = self._check_fitted(X)
         weights: list[np.ndarray] = [np.empty(0)] * len(X)

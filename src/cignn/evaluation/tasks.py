@@ -6,6 +6,7 @@ import os
 import platform
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from cignn.estimators import GraphClassifier
+from cignn.estimators import FlatMaskWarning, GraphClassifier
 from cignn.evaluation.classification import classification_scores
 from cignn.evaluation.faithfulness import explanation_accuracy, fidelity
 from cignn.evaluation.known_edges import (
@@ -202,7 +203,9 @@ def explain(name: str, explainer: Explainer, fitted: Fitted, graphs: Any) -> lis
         raise TypeError(f"explainers need graphs, the classifier reads {type(graphs).__name__}.")
     explainer.fit(fitted.model, fitted.learnt_from)
     started = time.perf_counter()
-    explanations = explainer.explain(graphs)
+    with warnings.catch_warnings():  # the range of the weights is among the scores
+        warnings.simplefilter("ignore", FlatMaskWarning)
+        explanations = explainer.explain(graphs)
     scores = {"milliseconds": 1000 * (time.perf_counter() - started) / len(graphs)}
     scores |= explanation_scores(explainer, fitted.model, explanations)
     return [Score(name, metric, value) for metric, value in scores.items()]
@@ -233,6 +236,7 @@ def explanation_scores(explainer: Explainer, model: Any, explanations: Explanati
     again = self_consistency(explainer, explanations[half])
     scores["self_difference"] = nanmean(again.difference)
     scores["self_rank_correlation"] = nanmean(again.rank_correlation)
+    scores["weight_range"] = explanations.usual_range
     return scores
 
 

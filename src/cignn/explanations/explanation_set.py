@@ -90,6 +90,12 @@ class Explanations(ExplainedGraphs):
         """Largest less smallest edge weight of each graph, (g,); 0 where there are fewer than two edges."""
         return np.array([float(np.ptp(weights)) if len(weights) else 0.0 for weights in self.edge_weights])
 
+    @property
+    def usual_range(self) -> float:
+        """Median of `weight_ranges` over graphs of at least two edges; NaN where there are none."""
+        several = np.array([len(weights) > 1 for weights in self.edge_weights], bool)
+        return float(np.median(self.weight_ranges[several])) if several.any() else float("nan")
+
     def top_edges(self, k: int = 10, by: str = "auto", side: str = "both") -> pd.DataFrame:
         """Return the k edges of every graph that matter most.
 

@@ -182,6 +182,8 @@ class EdgeMeans(NamedTuple):
 
     def information(self, keep: float | Tensor) -> Tensor:
         """Return KL(Bernoulli(p) ‖ Bernoulli(keep)) in nats, 0 without edges."""
-        if not isinstance(keep, Tensor):  # filled where it is: a copy from the host cannot be captured
+        if isinstance(keep, Tensor):
+            keep = keep.to(self.prob)
+        else:  # filled where it is: no copy from the host
             keep = torch.full((), keep, dtype=self.prob.dtype, device=self.prob.device)
         return (self.negentropy - self.prob * keep.logit() - torch.log1p(-keep)) * self.any

@@ -115,7 +115,7 @@ def steps_of(model: Any) -> tuple[Any, ...]:
 
 
 def weights_facts(explanations: Explanations) -> dict[str, object]:
-    """Say that weights tell edges hardly apart, if they do not."""
+    """Say that weights hardly tell edges apart, where that is so."""
     told = told_by_weights(explanations)
     return {} if told is None else {"weights": told}
 
@@ -140,6 +140,7 @@ def facts(
         chosen = np.atleast_1d(classifier.best_epoch_)  # one per member of an ensemble
         told = told_by_epochs_of(classifier, mask_only=True)
         facts["epoch chosen on validation data"] = ", ".join(map(str, chosen)) if told is None else told
-    facts |= weights_facts(explanations)
+    if hasattr(classifier, "network_") and hasattr(classifier, "explain"):  # others have no mask
+        facts |= weights_facts(explanations)
     versions = {"cignn": __version__, "torch": torch.__version__, "scikit-learn": sklearn.__version__}
     return facts | versions | {"numpy": np.__version__, "python": platform.python_version()}
