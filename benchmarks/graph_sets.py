@@ -51,6 +51,32 @@ def generated_spmotif(bias: float) -> GraphSet:
     return make_spurious_motifs(bias=bias, kind="published", random_state=1)
 
 
+def houses_and_grids(n_graphs: int = 1000, seed: int = 0) -> GraphSet:
+    """Random trees of 20 nodes with a house (y = 0) or a grid of 3 × 3 nodes (y = 1), joined by one edge.
+
+    The square of the house is a part of the grid too, so that only its roof tells the classes apart.
+    """
+    drawn = make_ba2motifs(n_graphs, random_state=seed)  # a grid takes the place of its cycles
+    rows = np.arange(20, 29).reshape(3, 3)
+    pairs = [(part[:-1].ravel(), part[1:].ravel()) for part in (rows, rows.T)]
+    grid = np.concatenate([np.stack(pair, 1) for pair in pairs])
+    matrices, truths, rng = [], [], np.random.default_rng(seed)
+    for number, has_house in enumerate(np.asarray(drawn.y) == 1):
+        edges = drawn.edges(number)
+        base = edges[(edges < 20).all(1)]
+        joined = edges[(edges < 20).any(1) & (edges >= 20).any(1)].min()  # the node of the base
+        motif = edges[(edges >= 20).all(1)] if has_house else grid
+        size = motif.max() + 1
+        matrix, truth = np.zeros((size, size)), np.zeros((size, size), bool)
+        for i, j in [*base, *motif, (joined, rng.integers(20, size))]:
+            matrix[i, j] = matrix[j, i] = 1
+        truth[tuple(motif.T)] = True
+        matrices.append(matrix)
+        truths.append(truth | truth.T)
+    y = (np.asarray(drawn.y) == 0).astype(int)
+    return GraphSet.from_arrays(matrices, [np.ones((len(m), 10)) for m in matrices], y, edge_truth=truths)
+
+
 def _with_groups(molecules: GraphSet) -> tuple[GraphSet, np.ndarray]:
     """The molecules with their nitro and amino groups as true edges, and (g,) which of them have some."""
     known = mutagenic_groups(molecules.with_y(np.ones(len(molecules), int)), NCI1_ATOMS, mutagen=1)
@@ -173,6 +199,7 @@ def _has_other_alert(molecules: GraphSet, number: int) -> bool:
 SETS: dict[str, Callable[[], GraphSet]] = {
     "BA-2Motifs": lambda: load_ba2motifs(DATA / "ba2motifs.npz"),
     "BA-2Motifs-generated": lambda: make_ba2motifs(1000, random_state=0),
+    "House-Grid": houses_and_grids,
     "Spurious-Motif": lambda: make_spurious_motifs(3000, bias=0.9, random_state=0),
     **{f"Spurious-Motif-{b}": partial(load_spmotif, DATA / f"spmotif_{b}.npz") for b in BIASES},
     "Spurious-Motif-generated": partial(generated_spmotif, 0.9),

@@ -227,6 +227,19 @@ def test_molecules_are_labelled_by_their_groups_but_for_some() -> None:
         assert has.sum() == 80 and wrong[0] <= (has != found.y).sum() <= wrong[1]
 
 
+def test_a_house_or_a_grid_hangs_on_a_tree_by_one_edge() -> None:
+    graphs = graph_sets.houses_and_grids(20, seed=0)
+    assert sorted(graphs.y) == [0] * 10 + [1] * 10 and graphs.edge_truth is not None
+    for number, label in enumerate(np.asarray(graphs.y)):
+        edges, size = graphs.edges(number), (25, 29)[label]
+        motif = (edges >= 20).all(1)
+        assert graphs.n_nodes[number] == size and motif.sum() == (6, 12)[label]
+        assert (graphs.edge_truth[number][tuple(edges.T)] == motif).all()
+        assert (edges < 20).all(1).sum() == 19 and ((edges < 20).sum(1) == 1).sum() == 1
+        degrees = np.bincount(edges[motif].ravel() - 20)
+        assert sorted(degrees) == ([2, 2, 2, 3, 3], [2, 2, 2, 2, 3, 3, 3, 3, 4])[label]
+
+
 def test_trivial_masks_are_trivial() -> None:
     graphs = make_ba2motifs(20, random_state=0)
     model = make_estimator("gin", epochs=1, hidden=(4,), random_state=0).fit(graphs)
