@@ -9,7 +9,8 @@ import pytest
 from sklearn.base import clone
 
 from cignn import Explanations, GraphSet
-from cignn.estimators import FlatMaskWarning, make_estimator
+from cignn.datasets import make_cohort
+from cignn.estimators import FlatMaskWarning, FusedClassifier, make_estimator
 from cignn.estimators.explaining import FLAT, told_by_weights
 from cignn.evaluation import Holdout, evaluate, label_permutation_check, self_consistency
 from cignn.explainers import make_explainer
@@ -90,6 +91,18 @@ def test_checks_that_expect_such_masks_do_not_warn_of_them(cohort: GraphSet) -> 
         label_permutation_check(still, cohort)
     flat = [one for one in caught if one.category is FlatMaskWarning]
     assert len(flat) == 1, "of its own mask, not of the permuted one"
+
+
+@pytest.mark.medium
+def test_fused_views_are_named() -> None:
+    subjects = make_cohort(24, n_rois=5, n_edges=3, lengths=(30, 40), random_state=0)
+    still = make_estimator("ci-gnn", settings=STILL, **QUICK)
+    fused = FusedClassifier.make(["correlation", "partial"], still, fusion="mean").fit(subjects)
+    with pytest.warns(FlatMaskWarning) as caught:
+        fused.explain(subjects)
+    flat = [one for one in caught if one.category is FlatMaskWarning]
+    assert [str(one.message).split(":")[0] for one in flat] == ["view correlation", "view partial"]
+    assert {one.filename for one in flat} == {__file__}
 
 
 @pytest.mark.medium
