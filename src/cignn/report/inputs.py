@@ -125,7 +125,7 @@ def facts(
 ) -> dict[str, object]:
     """Facts of a run: its steps with the settings that are not the default, its model and the versions.
 
-    explanations : of which it is told if the order of their weights says nothing.
+    explanations : of which it is told if their weights hardly differ within a graph.
     """
     import platform
 
