@@ -291,7 +291,7 @@ def test_history_keeps_every_named_term_of_every_epoch(graphs: GraphSet) -> None
     stages = ["generative"] * 2 + ["warm-up"] * 2 + ["classification"] * 3
     assert history["stage"].tolist() == stages
     encoded = ["features", "adjacency", "kl", "independence", "causal", "hsic", "skipped_terms"]
-    masked = ["edges", "logits", "rest", "cut", "consistency", "validation_cut_accuracy"]
+    masked = ["edges", "logits", "rest", "consistency", "validation_cut_accuracy"]
     terms = {
         ("generative", "warm-up", "classification"): ["loss", *SCORES, "seconds"],
         ("generative", "classification"): encoded,
@@ -314,7 +314,7 @@ def test_the_loss_is_the_weighted_sum_of_its_terms(graphs: GraphSet) -> None:
     vae, causal = ["features", "adjacency", "kl"], ["independence", "causal"]
     assert first["loss"] == pytest.approx(first[vae].sum() + 0.1 * first[causal].sum(), rel=1e-4)
     expected = second["classification"] + 2 * second["edges"] + 0.7 * second["rest"] + 0.3 * second[vae].sum()
-    expected += 0.6 * second[["cut", "consistency"]].sum() + 0.2 * second["logits"]
+    expected += 0.6 * second["consistency"] + 0.2 * second["logits"]
     assert second["loss"] == pytest.approx(expected + 0.1 * second[causal].sum(), rel=1e-4)
 
 
@@ -764,7 +764,8 @@ def test_unusual_settings_train(few: GraphSet, settings: dict[str, Any]) -> None
     model = tiny(**settings, cut_weight=0.5, rest_weight=0.5).fit(few)
     assert np.isfinite(model.history_[["loss", *SCORES]].to_numpy(float)).all()
     masked = model.history_["stage"] == "classification"
-    assert masked.any() and np.isfinite(model.history_.loc[masked, ["hsic", "cut", "rest"]].to_numpy()).all()
+    terms = model.history_.loc[masked, ["hsic", "consistency", "rest"]]
+    assert masked.any() and np.isfinite(terms.to_numpy()).all()
 
 
 def test_graphs_without_edges_are_classified_too() -> None:
@@ -1197,7 +1198,7 @@ def test_the_rest_counts_by_its_weight(graphs: GraphSet) -> None:
 
 def test_every_weight_of_the_loss_counts(graphs: GraphSet) -> None:
     terms = {"sparsity_weight": ["edges"], "reconstruction": ["features", "adjacency", "kl"]}
-    terms |= {"causal_weight": ["independence", "causal"], "cut_weight": ["cut", "consistency"]}
+    terms |= {"causal_weight": ["independence", "causal"], "cut_weight": ["consistency"]}
     terms |= {"logit_weight": ["logits"]}
     for setting, names in terms.items():
         one, other = (total_loss(graphs, **{setting: weight}) for weight in (1.0, 3.0))

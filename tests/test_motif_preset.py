@@ -147,8 +147,8 @@ def test_the_mask_of_pairs_is_symmetric_and_has_no_other_edges() -> None:
 def test_the_warm_up_trains_the_classifier_alone(fitted: CIGNNClassifier) -> None:
     history = fitted.history_
     assert history["stage"].tolist() == ["warm-up", "classification", "classification", "classification"]
-    assert history.loc[0, ["edges", "cut", "rest"]].isna().all()
-    assert history.loc[1:, ["edges", "logits", "cut", "consistency", "rest"]].notna().all(None)
+    assert history.loc[0, ["edges", "consistency", "rest"]].isna().all()
+    assert history.loc[1:, ["edges", "logits", "consistency", "rest"]].notna().all(None)
     short = CIGNNClassifier("motif", random_state=0, **EASY | {"epochs": 1})
     assert short.fit(make_ba2motifs(40, random_state=0)).history_["stage"].tolist() == ["classification"]
 
@@ -337,7 +337,7 @@ def test_without_level_no_term_but_the_least_of_the_price_is_left() -> None:
         network.classification_losses(batch, 0.3, noise=Noise([torch.Generator()]), **prices)
         for prices in ({}, {"level": 0.0}, {"level": 0.0, "least": 1.0})
     )
-    assert none["rest"] == none["cut"] == none["consistency"] == 0
+    assert none["rest"] == none["consistency"] == 0 != full["consistency"]
     assert 0 < none["edges"] <= full["edges"]
     torch.testing.assert_close(none["edges"], PRICE_FLOOR * other["edges"])
     torch.testing.assert_close(none["classification"], full["classification"])
@@ -412,8 +412,22 @@ def test_few_graphs_are_enough_for_every_term(sizes: list[int]) -> None:
     batch = labelled(GraphSet.from_arrays(arrays))
     network = CIGNN(batch.x.shape[-1], 2, encoder="gin", mask_by="pairs", pricing="relative", **TERMS)
     losses = network.train().classification_losses(batch, 0.3, generative=True)
-    assert {"rest", "cut", "consistency", "edges", "logits", "features"} <= losses.keys()
+    assert {"rest", "consistency", "edges", "logits", "features"} <= losses.keys()
+    losses |= network.refinement_losses(batch)
+    assert "cut" in losses
     assert all(torch.isfinite(value) for value in losses.values())
+
+
+def test_the_class_of_a_cut_graph_is_not_asked_while_the_mask_learns() -> None:
+    """Else a classifier learns to tell a class by what is missing: few edges may tell none."""
+    torch.manual_seed(0)
+    network = CIGNN(1, 3, encoder="gin", mask_by="pairs", **TERMS).train()
+    network.label_entropy.fill_(9.0)  # what graphs say is enough for the term to count
+    losses = network.classification_losses(labelled(make_spurious_motifs(8, test_fraction=0)), 0.3)
+    assert "cut" not in losses
+    losses["consistency"].backward()
+    assert all(value.grad is None for value in network.classifier.parameters())
+    assert any(value.grad is not None and value.grad.any() for value in network.subgraph.parameters())
 
 
 def test_cutting_leaves_every_module_in_its_mode() -> None:
@@ -433,7 +447,8 @@ def test_graphs_of_one_mask_are_cut_too() -> None:
     torch.manual_seed(0)
     batch = labelled(GraphSet.from_arrays(np.ones((8, 4, 4)), aligned=True))
     shared = {"n_nodes": 4, "node_vectors": True, "mask_from": "nodes", "readout": "edges", "cut": True}
-    losses = CIGNN(4, 2, **shared).train().classification_losses(batch, 0.3)
+    network = CIGNN(4, 2, **shared).train()
+    losses = network.classification_losses(batch, 0.3) | network.refinement_losses(batch)
     assert torch.isfinite(losses["cut"]) and torch.isfinite(losses["consistency"])
 
 
@@ -469,7 +484,7 @@ def test_longer_lists_of_edges_change_nothing() -> None:
         terms = deepcopy(network).classification_losses(replace(batch, edge_list=edges), 0.3, noise=noise)
         found.append({name: value.item() for name, value in terms.items()})
     assert found[0] == pytest.approx(found[1], rel=1e-9)
-    assert found[0]["edges"] > 0 and found[0]["cut"] > 0
+    assert found[0]["edges"] > 0 and found[0]["consistency"] > 0
 
 
 def test_a_network_alone_is_trained_as_in_a_stack() -> None:

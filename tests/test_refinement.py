@@ -131,7 +131,7 @@ def test_training_prefers_its_last_epochs(refined: float, kept: int, monkeypatch
 def test_every_second_graph_is_cut_and_nothing_else_is_asked() -> None:
     settings = {**PRESETS["motif"], "epochs": 20}
     before, stage = make_stages(settings, CIGNN(3, 2, mask_by="pairs", cut=True))[-2:]
-    assert stage.weights == {"classification": 1.0, "cut": 4 * before.weights["cut"]}
+    assert stage.weights == {"classification": 1.0, "cut": 4 * before.weights["consistency"]}
     assert stage.patience is None and stage.settled_from == 1 and stage.epochs == 3
     by_loss = make_stages({**settings, "choose_by": "loss"}, CIGNN(3, 2, mask_by="pairs", cut=True))[-1]
     assert by_loss.settled_from == 0, "no loss is clearly better"

@@ -90,8 +90,9 @@ class CIGNNSettings(Mapping[str, Any]):
     rest_weight : float, default=1.0 (connectome: 0.0, paper: 0.0)
         Weight of the loss term that asks that the edges left out do not predict the class.
     cut_weight : float, default=0.25 (connectome: 0.0, paper: 0.0)
-        Weight of the loss terms that ask that a graph cut to its heaviest edges keeps its class, and these
-        edges their weights. With it the best epoch is chosen by the accuracy on cut graphs too.
+        Weight of the loss term that asks that the heaviest edges to which a graph is cut keep their weights
+        and, four times as much, of that which asks in the refinement that such a graph keeps its class. With
+        it the best epoch is chosen by the accuracy on cut graphs too.
     warm_up : float, default=0.3 (connectome: 0.0, paper: 0.0)
         Share of the epochs, without those of the refinement, in which the base classifier alone is trained at
         first, on whole graphs.

@@ -181,7 +181,6 @@ def _classification_stage(settings: dict[str, Any], network: CIGNN) -> Stage:
             "edges": settings["sparsity_weight"],
             "logits": settings["logit_weight"],
             "rest": settings["rest_weight"],
-            "cut": settings["cut_weight"],
             "consistency": settings["cut_weight"],
         }
         | dict.fromkeys(CAUSAL_TERMS, settings["causal_weight"])

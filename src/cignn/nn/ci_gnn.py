@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +22,8 @@ from cignn.nn.subgraph_network import SOME, SubgraphNetwork
 CAUSAL_EFFECTS = ("cmi", "cmi_prediction", "mi", None)
 PRICES = ("relative", "fixed")
 LOGIT_LIMIT = 3.0  # beyond it logits are held back: where p (1 − p) vanishes no price moves an edge any more
-# shares of what whole graphs explain between which price, rest and cut grow from little or nothing to all: a
-# network is not held to the first thing it finds, and one that loses its way is let go
+# shares of what whole graphs explain between which price, rest and consistency grow from little or nothing to
+# all: a network is not held to the first thing it finds, and one that loses its way is let go
 EXPLAINED_FROM, EXPLAINED_FULL, PRICE_FLOOR = 0.6, 0.9, 0.05
 # how fast the share that the warm-up explains is averaged, and its least value
 WHOLE_RATE, LEAST_WHOLE = 0.05, 0.05
@@ -82,7 +83,8 @@ class CIGNN(SubgraphNetwork):
     rest : bool, default=False
         Whether the edges left out have to say nothing about the class.
     cut : bool, default=False
-        Whether a graph cut to its heaviest edges has to keep its class and the weights of these edges.
+        Whether a graph cut to its heaviest edges has to keep the weights of these edges and, once masks no
+        longer change, its class.
     limit : bool, default=False
         Whether logits of edges beyond ±3 are held back, where the price of edges is asked for.
     causal_effect : str or None, default="cmi"
@@ -181,9 +183,9 @@ class CIGNN(SubgraphNetwork):
         """Return the terms of L2, equation (16) of the paper, and those of the subgraph beside them.
 
         With ``rest`` the edges left out must tell nothing of the class: each class then needs evidence of its
-        own in its subgraphs, and what merely goes along with a class does not count. With ``cut`` a graph cut
-        to its heaviest edges, few or many, has to keep its class, and these edges their weights. These terms
-        and the price count as far as subgraphs explain the labels as whole graphs did in the warm-up.
+        own in its subgraphs, and what merely goes along with a class does not count. With ``cut`` the edges
+        to which a graph is cut, its heaviest, few or many, have to keep their weights. These terms and the
+        price count as far as subgraphs explain the labels as whole graphs did in the warm-up.
 
         Parameters
         ----------
@@ -197,7 +199,7 @@ class CIGNN(SubgraphNetwork):
         noise : Noise, default=None
             Source of random numbers; None is torch's own.
         level : float or Tensor of shape (), default=1.0
-            How much price, "rest", "cut" and "consistency" count besides.
+            How much price, "rest" and "consistency" count besides.
         least : float or Tensor of shape (), default=0.05
             The part of a relative price that counts whatever is explained, 0 to 1.
 
@@ -205,7 +207,7 @@ class CIGNN(SubgraphNetwork):
         -------
         dict of str to Tensor
             "classification", those of `causal_losses` and, where asked for, "rest", "edges", "logits",
-            "cut", "consistency" and those of `reconstruction_losses`.
+            "consistency" and those of `reconstruction_losses`.
         """
         out = self._read(batch, None, noise)
         losses = {"classification": self.prediction_loss(out.logits, batch)}
@@ -216,8 +218,7 @@ class CIGNN(SubgraphNetwork):
             due = least + (1 - least) * explained
             losses |= self._price_losses(out.mask.values, out.mask.present, keep, due)
         if self.cut:
-            cut = self._cut_losses(batch, out.mask.edge_logits, noise)
-            losses |= {name: explained * value for name, value in cut.items()}
+            losses["consistency"] = explained * self._consistency_loss(batch, out.mask.edge_logits, noise)
         if out.mask.latent is None and not (generative or self.independence or self.causal_effect):
             return losses  # nothing reads the latents
         some = slice(None, None, SOME)
@@ -260,7 +261,7 @@ class CIGNN(SubgraphNetwork):
         logits, _ = self._classify(batch, mask.read, noise, rest=False)
         losses = {"classification": self.prediction_loss(logits, batch)}
         if self.cut:
-            losses["cut"] = self._cut_losses(batch, mask.edge_logits, noise, SOME // 2, learning=False)["cut"]
+            losses["cut"] = self._cut_loss(batch, mask.edge_logits, noise)
         return losses
 
     def prediction_loss(self, logits: Tensor, batch: GraphBatch) -> Tensor:
@@ -340,30 +341,29 @@ class CIGNN(SubgraphNetwork):
             losses["logits"] = (beyond * present).sum() / present.sum().clamp(min=1)
         return losses
 
-    def _cut_losses(
-        self,
-        batch: GraphBatch,
-        edge_logits: Tensor,
-        noise: Noise | None,
-        every: int = SOME,
-        learning: bool = True,
-    ) -> Losses:
-        """Classify graphs cut to their heaviest edges, as graphs of their own; edge_logits : of all graphs.
+    def _consistency_loss(self, batch: GraphBatch, edge_logits: Tensor, noise: Noise | None) -> Tensor:
+        """How much edges change their weights when every fourth graph is cut to its heaviest ones.
 
-        every : one graph of so many is cut; learning : whether masks learn, the edges of which are then
-        drawn. Nothing of it moves the mask of the whole graph or the batch statistics.
+        edge_logits : of all graphs, which it does not move. The class of such graphs is not asked for: few
+        edges may tell none, and a classifier that has to name one all the same learns to tell a class by what
+        is missing.
         """
-        some = slice(min(every // 2, len(batch) - 1), None, every)  # at least one graph
-        batch, edge_logits = batch.part(some), edge_logits[some].detach()
-        weights = torch.sigmoid(edge_logits) * batch.edges
-        kept = heaviest_edges(weights, batch.edges, noise)
+        cut = _Cut.of(batch, edge_logits, noise, SOME)
         with known_statistics(self):
-            with torch.set_grad_enabled(learning and torch.is_grad_enabled()):
-                mask = self._mask(batch, kept, noise, sample=learning)
-            logits, _ = self._classify(batch, mask.read, noise)
-        again = torch.sigmoid(mask.edge_logits)
-        gap = ((again - weights).abs() * kept).sum() / kept.sum().clamp(min=1)
-        return {"cut": self.prediction_loss(logits, batch), "consistency": gap}
+            again = torch.sigmoid(self._mask(cut.batch, cut.kept, noise).edge_logits)
+        return ((again - cut.weights).abs() * cut.kept).sum() / cut.kept.sum().clamp(min=1)
+
+    def _cut_loss(self, batch: GraphBatch, edge_logits: Tensor, noise: Noise | None) -> Tensor:
+        """Loss of the classes of every second graph, cut to its heaviest edges and read as another graph.
+
+        edge_logits : of all graphs. Masks do not learn from it.
+        """
+        cut = _Cut.of(batch, edge_logits, noise, SOME // 2)
+        with known_statistics(self):
+            with torch.no_grad():
+                mask = self._mask(cut.batch, cut.kept, noise, sample=False)
+            logits, _ = self._classify(cut.batch, mask.read, noise)
+        return self.prediction_loss(logits, cut.batch)
 
     def reconstruction_losses(self, latent: Latent, z: Tensor, batch: GraphBatch) -> Losses:
         """Return the terms of the GraphVAE, equation (5) of the paper, each a mean over graphs.
@@ -424,6 +424,22 @@ class CIGNN(SubgraphNetwork):
                 losses["causal"] = -(terms.mi if self.causal_effect == "mi" else terms.cmi)  # type: ignore[operator]
         losses["hsic"] = hsic(gram_alpha.detach(), gram_beta.detach())
         return losses
+
+
+class _Cut(NamedTuple):
+    """Some graphs of a batch, the weights of their edges, and which of these a cut to the heaviest leaves."""
+
+    batch: GraphBatch
+    weights: Tensor
+    kept: Tensor
+
+    @classmethod
+    def of(cls, batch: GraphBatch, edge_logits: Tensor, noise: Noise | None, every: int) -> _Cut:
+        """Cut one graph of so many, at least one; edge_logits : of all graphs."""
+        some = slice(min(every // 2, len(batch) - 1), None, every)
+        part = batch.part(some)
+        weights = torch.sigmoid(edge_logits[some].detach()) * part.edges
+        return cls(part, weights, heaviest_edges(weights, part.edges, noise))
 
 
 @contextmanager
