@@ -175,6 +175,14 @@ MUTANTS = [
         "mode",
     ),
     Mutant(
+        "cut graphs keep their mask whatever subgraphs explain",
+        "nn/ci_gnn.py",
+        'losses["consistency"] = explained * ',
+        'losses["consistency"] = ',
+        "motif_preset",
+        "level",
+    ),
+    Mutant(
         "a cut graph keeps its lightest edges",
         "nn/subgraph.py",
         ".sort(dim=1, descending=True).values",
