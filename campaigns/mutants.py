@@ -239,7 +239,7 @@ MUTANTS = [
         "prefers",
     ),
     Mutant(
-        "the refinement counts cut graphs as little as other stages",
+        "the class of cut graphs counts as little as their mask",
         "estimators/ci_gnn_stages.py",
         "REFINED_CUT * settings",
         "settings",

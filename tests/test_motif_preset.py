@@ -1,4 +1,4 @@
-"""The preset "motif": what is outside the subgraph stays outside, and cut graphs keep class and mask."""
+"""The preset "motif": what is outside the subgraph stays outside, and cut graphs keep their mask."""
 
 from __future__ import annotations
 
@@ -419,7 +419,7 @@ def test_few_graphs_are_enough_for_every_term(sizes: list[int]) -> None:
 
 
 def test_the_class_of_a_cut_graph_is_not_asked_while_the_mask_learns() -> None:
-    """Else a classifier learns to tell a class by what is missing: few edges may tell none."""
+    """Else a classifier can learn to tell a class by what is missing: few edges may tell none."""
     torch.manual_seed(0)
     network = CIGNN(1, 3, encoder="gin", mask_by="pairs", **TERMS).train()
     network.label_entropy.fill_(9.0)  # what graphs say is enough for the term to count

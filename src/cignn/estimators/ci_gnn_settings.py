@@ -91,8 +91,8 @@ class CIGNNSettings(Mapping[str, Any]):
         Weight of the loss term that asks that the edges left out do not predict the class.
     cut_weight : float, default=0.25 (connectome: 0.0, paper: 0.0)
         Weight of the loss term that asks that the heaviest edges to which a graph is cut keep their weights
-        and, four times as much, of that which asks in the refinement that such a graph keeps its class. With
-        it the best epoch is chosen by the accuracy on cut graphs too.
+        and, four times as much, of that which asks in the refinement, if there is one, that such a graph
+        keeps its class. With it the best epoch is chosen by the accuracy on cut graphs too.
     warm_up : float, default=0.3 (connectome: 0.0, paper: 0.0)
         Share of the epochs, without those of the refinement, in which the base classifier alone is trained at
         first, on whole graphs.

@@ -29,7 +29,7 @@ FREE_OTHERWISE = 0.65
 # where the learning rate falls, what is left of it in the last epoch, and the share of the epochs, the last
 # ones, of which one is kept if it can be: the mask has settled; an earlier one may keep all edges
 LAST_RATE, SETTLED = 0.05, 0.2
-# how many times as much cut graphs count in the refinement, where little else is asked of the classifier
+# how many times `cut_weight` the class of cut graphs counts in the refinement, the one stage that asks for it
 REFINED_CUT = 4.0
 CLASSIFIER = "classifier."  # before the names of the classifier's tensors
 VAE_TERMS = ("features", "adjacency", "kl")

@@ -345,8 +345,8 @@ class CIGNN(SubgraphNetwork):
         """How much edges change their weights when every fourth graph is cut to its heaviest ones.
 
         edge_logits : of all graphs, which it does not move. The class of such graphs is not asked for: few
-        edges may tell none, and a classifier that has to name one all the same learns to tell a class by what
-        is missing.
+        edges may tell none, and a classifier that has to name one all the same can learn to tell a class by
+        what is missing.
         """
         cut = _Cut.of(batch, edge_logits, noise, SOME)
         with known_statistics(self):
