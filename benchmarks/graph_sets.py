@@ -56,16 +56,37 @@ def houses_and_grids(n_graphs: int = 1000, seed: int = 0) -> GraphSet:
 
     The square of the house is a part of the grid too, so that only its roof tells the classes apart.
     """
-    drawn = make_ba2motifs(n_graphs, random_state=seed)  # a grid takes the place of its cycles
-    rows = np.arange(20, 29).reshape(3, 3)
-    pairs = [(part[:-1].ravel(), part[1:].ravel()) for part in (rows, rows.T)]
-    grid = np.concatenate([np.stack(pair, 1) for pair in pairs])
+    drawn = make_ba2motifs(n_graphs, random_state=seed)
+    y = (np.asarray(drawn.y) == 0).astype(int)
+    square = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    rows = np.arange(9).reshape(3, 3)
+    grid = [pair for part in (rows, rows.T) for pair in zip(part[:-1].flat, part[1:].flat, strict=True)]
+    return _trees_with(drawn, [[*square, (0, 4), (1, 4)], grid], y, seed)
+
+
+def cycles_with_chords(n_graphs: int = 1000, seed: int = 0) -> GraphSet:
+    """Random trees of 20 nodes with a cycle of six, joined by one edge; its chord makes the class.
+
+    Class 0 has no chord, that of class 1 makes two squares, that of class 2 a triangle and a pentagon.
+    """
+    cycle = [(node, (node + 1) % 6) for node in range(6)]
+    motifs = [cycle, [*cycle, (0, 3)], [*cycle, (0, 2)]]
+    drawn = make_ba2motifs(n_graphs, random_state=seed)
+    return _trees_with(drawn, motifs, np.arange(n_graphs) % 3, seed)
+
+
+def _trees_with(drawn: GraphSet, motifs: list[list[tuple[int, int]]], y: np.ndarray, seed: int) -> GraphSet:
+    """The trees of BA-2Motifs with other motifs in the place of theirs.
+
+    drawn : as `make_ba2motifs` draws them; motifs : edges of each class's motif, nodes counted from 0; y :
+    (graphs,) classes.
+    """
     matrices, truths, rng = [], [], np.random.default_rng(seed)
-    for number, has_house in enumerate(np.asarray(drawn.y) == 1):
+    for number, label in enumerate(y):
         edges = drawn.edges(number)
         base = edges[(edges < 20).all(1)]
         joined = edges[(edges < 20).any(1) & (edges >= 20).any(1)].min()  # the node of the base
-        motif = edges[(edges >= 20).all(1)] if has_house else grid
+        motif = 20 + np.array(motifs[label])
         size = motif.max() + 1
         matrix, truth = np.zeros((size, size)), np.zeros((size, size), bool)
         for i, j in [*base, *motif, (joined, rng.integers(20, size))]:
@@ -73,7 +94,6 @@ def houses_and_grids(n_graphs: int = 1000, seed: int = 0) -> GraphSet:
         truth[tuple(motif.T)] = True
         matrices.append(matrix)
         truths.append(truth | truth.T)
-    y = (np.asarray(drawn.y) == 0).astype(int)
     return GraphSet.from_arrays(matrices, [np.ones((len(m), 10)) for m in matrices], y, edge_truth=truths)
 
 
@@ -200,6 +220,7 @@ SETS: dict[str, Callable[[], GraphSet]] = {
     "BA-2Motifs": lambda: load_ba2motifs(DATA / "ba2motifs.npz"),
     "BA-2Motifs-generated": lambda: make_ba2motifs(1000, random_state=0),
     "House-Grid": houses_and_grids,
+    "Chords": cycles_with_chords,
     "Spurious-Motif": lambda: make_spurious_motifs(3000, bias=0.9, random_state=0),
     **{f"Spurious-Motif-{b}": partial(load_spmotif, DATA / f"spmotif_{b}.npz") for b in BIASES},
     "Spurious-Motif-generated": partial(generated_spmotif, 0.9),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -227,17 +228,31 @@ def test_molecules_are_labelled_by_their_groups_but_for_some() -> None:
         assert has.sum() == 80 and wrong[0] <= (has != found.y).sum() <= wrong[1]
 
 
-def test_a_house_or_a_grid_hangs_on_a_tree_by_one_edge() -> None:
-    graphs = graph_sets.houses_and_grids(20, seed=0)
-    assert sorted(graphs.y) == [0] * 10 + [1] * 10 and graphs.edge_truth is not None
+@pytest.mark.parametrize(
+    ("make", "degrees"),
+    [
+        (graph_sets.houses_and_grids, [[2, 2, 2, 3, 3], [2, 2, 2, 2, 3, 3, 3, 3, 4]]),
+        (graph_sets.cycles_with_chords, [[2] * 6, [2, 2, 2, 2, 3, 3], [2, 2, 2, 2, 3, 3]]),
+    ],
+)
+def test_a_motif_of_the_class_hangs_on_a_tree_by_one_edge(
+    make: Callable[..., GraphSet], degrees: list[list[int]]
+) -> None:
+    graphs = make(24, seed=0)
+    assert np.bincount(graphs.y).tolist() == [24 // len(degrees)] * len(degrees)
+    assert graphs.edge_truth is not None
+    with_triangle = set()
     for number, label in enumerate(np.asarray(graphs.y)):
-        edges, size = graphs.edges(number), (25, 29)[label]
+        edges = graphs.edges(number)
         motif = (edges >= 20).all(1)
-        assert graphs.n_nodes[number] == size and motif.sum() == (6, 12)[label]
+        assert graphs.n_nodes[number] == 20 + len(degrees[label])
         assert (graphs.edge_truth[number][tuple(edges.T)] == motif).all()
         assert (edges < 20).all(1).sum() == 19 and ((edges < 20).sum(1) == 1).sum() == 1
-        degrees = np.bincount(edges[motif].ravel() - 20)
-        assert sorted(degrees) == ([2, 2, 2, 3, 3], [2, 2, 2, 2, 3, 3, 3, 3, 4])[label]
+        assert sorted(np.bincount(edges[motif].ravel() - 20)) == degrees[label]
+        inside = graphs[number].weights[20:, 20:]
+        if np.trace(inside @ inside @ inside):
+            with_triangle.add(int(label))
+    assert with_triangle == ({0} if len(degrees) == 2 else {2})
 
 
 def test_trivial_masks_are_trivial() -> None:
